@@ -1,0 +1,1 @@
+"""Record live agent runs without their content and replay them against any inference server."""

@@ -1,0 +1,37 @@
+"""The command line: one thin command a function, errors as one line on stderr with an exit code.
+
+Exit codes: 0 done, 1 it failed, 2 wrong usage or unusable input, 3 measured but not valid, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from rotoscope.traces.errors import RotoscopeError
+
+TRACEBACK_VARIABLE = "ROTOSCOPE_TRACEBACK"
+"""Set to anything to see the traceback of an error instead of its one line."""
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def rotoscope() -> None:
+    """Record live agent runs without their content and replay them against any inference server."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    try:
+        app()
+    except RotoscopeError as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)

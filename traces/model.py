@@ -1,0 +1,241 @@
+"""The trace: what one agent run did to an inference server, without a token of its content.
+
+A stream is a call's prompt followed by its output. Each call says how many leading tokens it shares with an earlier
+stream (`Prefix`); the references form a forest. Events stand in the order in which the recorder saw them, calls are
+numbered by the arrival of their requests. Field names are the keys of the file.
+
+Every string field is a closed set, a dense id or a pseudonym: no field can hold text that somebody wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from annotated_types import Ge, Gt
+from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints
+
+FORMAT_NAME = "rotoscope.trace"
+FORMAT_VERSION = 1
+
+Count: TypeAlias = Annotated[int, Strict(), Ge(0)]
+Positive: TypeAlias = Annotated[int, Strict(), Gt(0)]
+Milliseconds: TypeAlias = Annotated[float, Strict(), Ge(0), AllowInfNan(False)]
+Flag: TypeAlias = Annotated[bool, Strict()]
+HexId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{8,32}(-[0-9a-f]{4,12}){0,4}$")]
+SharedId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^s[0-9]{1,9}$")]
+ToolName: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^tool[0-9]{1,6}$")]
+ToolCallId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^t[0-9]{1,9}$")]
+TokenSource: TypeAlias = Annotated[
+    str, StringConstraints(strict=True, pattern=r"^(usage|estimate|given|tokenizer:[A-Za-z0-9_./-]{1,60})$")
+]
+"""Where a count comes from: the server's usage, a named public tokenizer, an estimate, or the file it was read from."""
+PrefixSource: TypeAlias = Annotated[
+    str,
+    StringConstraints(
+        strict=True,
+        pattern=r"^(ids|usage|text|estimate|assumed|opaque|blocks|messages|tokenizer:[A-Za-z0-9_./-]{1,60})$",
+    ),
+]
+"""How a prefix is known (trace model, R5); `blocks` and `messages` are those of foreign formats."""
+
+Role: TypeAlias = Literal["system", "user", "tool", "assistant"]
+FinishReason: TypeAlias = Literal[
+    "stop", "length", "tool_calls", "content_filter", "cancelled", "error", "lost", "unknown"
+]
+TimeSource: TypeAlias = Literal["sdk", "client", "gap"]
+WaitKind: TypeAlias = Literal["think", "human", "agent"]
+SharedKind: TypeAlias = Literal["system", "group"]
+Branch: TypeAlias = tuple[Count, Count]
+"""(region, index); the root branch is None."""
+
+_REFUSE_UNKNOWN = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefixLink:
+    """Say that a shared prefix begins like another one."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    of: SharedId
+    tokens: Positive
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """A stream without output whose identity holds across the traces of a campaign (R7)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    id: SharedId
+    kind: SharedKind
+    tokens: Positive
+    prefix: SharedPrefixLink | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Say that my first `tokens` tokens are the first ones of the stream `of`, and that we then part (R3)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    of: Count | SharedId | None
+    """An earlier call, a shared prefix, or None exactly when `tokens` is 0."""
+    tokens: Count
+    source: PrefixSource
+    low: Count | None = None
+    """Least true value; None means `tokens`."""
+    high: Count | None = None
+    """Greatest true value; None means `tokens`."""
+
+    @property
+    def least(self) -> int:
+        return self.tokens if self.low is None else self.low
+
+    @property
+    def greatest(self) -> int:
+        return self.tokens if self.high is None else self.high
+
+
+NO_PREFIX = Prefix(of=None, tokens=0, source="text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What every event has: the branch it happened on, None for the root."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    branch: Branch | None = None
+    branch_path: tuple[Count, ...] = ()
+    """For display and export only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(Event):
+    """A message that entered a conversation, by size; at index k it first cuts the conversation to k."""
+
+    conversation_id: Count
+    role: Role
+    message_index: Count
+    tokens: Count
+    tokens_source: TokenSource | None = None
+    system_prompt_id: SharedId | None = None
+    media_tokens: Count | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Event):
+    """One prompt with one output; written as a message of role `assistant`."""
+
+    call: Count
+    domain: Count = 0
+    conversation_id: Count
+    message_index: Count
+    prompt_tokens: Positive
+    prompt_tokens_source: TokenSource | None = None
+    completion_tokens: Count
+    completion_tokens_source: TokenSource | None = None
+    reasoning_tokens: Count = 0
+    media_tokens: Count | None = None
+    prefix: Prefix
+    cached_tokens: Count | None = None
+    """What the server reported; evidence, not identity."""
+    tool_calls: tuple[ToolName, ...] = ()
+    finish_reason: FinishReason = "unknown"
+    request: Count | None = None
+    """Shared by calls that came in one request (several choices or prompts)."""
+    at_ms: Milliseconds | None = None
+    """When the request arrived; the run's first request is at 0."""
+    ttft_ms: Milliseconds | None = None
+    duration_ms: Milliseconds | None = None
+    attempts: Positive | None = None
+    aux: Flag = False
+
+    @property
+    def stream_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding(Event):
+    """An embedding request; it has no stream."""
+
+    prompt_tokens: Count
+    at_ms: Milliseconds | None = None
+    duration_ms: Milliseconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall(Event):
+    """A tool that the agent ran; with `call` and `at_ms`, tools of one answer may overlap in time."""
+
+    tool_call_id: ToolCallId
+    tool_name: ToolName
+    duration_ms: Milliseconds
+    call: Count | None = None
+    """The call whose answer asked for it."""
+    at_ms: Milliseconds | None = None
+    time_source: TimeSource | None = None
+    """`gap`: from the answer to the next request, an upper bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait(Event):
+    """Time of the client that is no tool."""
+
+    kind: WaitKind
+    duration_ms: Milliseconds
+    at_ms: Milliseconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelStart(Event):
+    """A fan-out on the parent's branch; child i is the branch (region, i)."""
+
+    region: Count
+    num_branches: Positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelEnd(Event):
+    """The join of a region, on the parent's branch; a region without one is never joined."""
+
+    region: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropKvCache(Event):
+    """The agent said that its cache may be dropped."""
+
+
+TraceEvent: TypeAlias = (
+    Message | Call | Embedding | ToolCall | Wait | ParallelStart | ParallelEnd | DropKvCache
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """The record of one agent run (one job)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    trace_id: HexId
+    campaign: HexId
+    """Random; shared prefixes are the same where campaign and id are."""
+    token_source: TokenSource
+    """Where counts come from unless an event says otherwise."""
+    prefix_granularity: Positive = 1
+    outputs: Literal["known", "unknown"] = "known"
+    """Whether prefixes may reach into outputs; unknown for block formats that do not say."""
+    volatile: Literal["sent", "masked"] = "sent"
+    output_matches: Count = 0
+    """Equal beginnings of outputs that were seen and dropped (R4)."""
+    shared_prefixes: tuple[SharedPrefix, ...] = ()
+    events: tuple[TraceEvent, ...] = ()
+
+    def calls(self) -> Iterator[Call]:
+        """Yield the calls in the order of their numbers."""
+        return iter(sorted((e for e in self.events if isinstance(e, Call)), key=lambda c: c.call))
