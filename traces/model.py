@@ -211,9 +211,7 @@ class DropKvCache(Event):
     """The agent said that its cache may be dropped."""
 
 
-TraceEvent: TypeAlias = (
-    Message | Call | Embedding | ToolCall | Wait | ParallelStart | ParallelEnd | DropKvCache
-)
+TraceEvent: TypeAlias = Message | Call | Embedding | ToolCall | Wait | ParallelStart | ParallelEnd | DropKvCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
