@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -18,8 +19,21 @@ TRACEBACK_VARIABLE = "ROTOSCOPE_TRACEBACK"
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
+def print_version(wanted: bool) -> None:
+    """Print the version of the installed package and leave, when it was asked for."""
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"rotoscope {version('rotoscope')}\n")
+        raise typer.Exit
+
+
 @app.callback()
-def rotoscope() -> None:
+def rotoscope(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Record live agent runs without their content and replay them against any inference server."""
 
 
