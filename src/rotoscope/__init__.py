@@ -1,1 +1,43 @@
-"""Record live agent runs without their content and replay them against any inference server."""
+"""Record live agent runs without their content and replay them against any inference server.
+
+The names below load what they need when they are first used, so that importing rotoscope costs an agent nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rotoscope.traces.errors import RotoscopeError
+    from rotoscope.traces.model import Trace
+    from rotoscope.traces.reader import load
+    from rotoscope.traces.writer import save
+
+__all__ = ["RotoscopeError", "Trace", "load", "save"]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "RotoscopeError": "rotoscope.traces.errors",
+    "Trace": "rotoscope.traces.model",
+    "load": "rotoscope.traces.reader",
+    "save": "rotoscope.traces.writer",
+}
+
+if not TYPE_CHECKING:  # a type checker shall refuse the names that are not in the table
+
+    def __getattr__(name: str) -> object:
+        """Load a public name from its module on first use."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rotoscope.traces.errors import RotoscopeError
+from rotoscope import __version__
 
 TRACEBACK_VARIABLE = "ROTOSCOPE_TRACEBACK"
 """Set to anything to see the traceback of an error instead of its one line."""
@@ -22,9 +22,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 def print_version(wanted: bool) -> None:
     """Print the version of the installed package and leave, when it was asked for."""
     if wanted:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"rotoscope {version('rotoscope')}\n")
+        sys.stdout.write(f"rotoscope {__version__}\n")
         raise typer.Exit
 
 
@@ -41,11 +39,13 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         app()
-    except RotoscopeError as error:
-        if os.environ.get(TRACEBACK_VARIABLE):
-            raise
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
+    except Exception as error:  # the outermost loop: ours become one line, all others keep their traceback
+        from rotoscope.traces.errors import RotoscopeError  # loads the traces package, which --help has no use for
+
+        if not isinstance(error, RotoscopeError) or os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
