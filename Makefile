@@ -1,0 +1,56 @@
+# What can be made with a checkout; `make help` lists it.
+#
+# Each target prepares the environment it needs first (scripts/environment.sh) and does nothing to one that is ready.
+# PYTHON names another Python, VENV another folder for its environment.
+
+ifdef PYTHON
+VENV ?= .venv-$(notdir $(PYTHON))
+else
+VENV ?= .venv
+endif
+ENGINE_VENV ?= $(VENV)-engine
+python := $(VENV)/bin/python
+export PYTHON
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-all test-others test-engine tests bench format docs environment
+
+help: ## list what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
+
+demo: ## record an agent, replay its trace and compare with the optimum
+	@scripts/environment.sh $(VENV) examples
+	$(python) examples/demo.py
+
+test: environment ## check format, lint and types, then run the tests
+	$(python) -m ruff format --check
+	$(python) -m ruff check
+	$(python) -m mypy
+	$(python) -m pytest --ignore tests/engine
+
+test-all: test test-others ## the same, then the tests on every other Python found (3.11, 3.12, 3.13)
+
+test-others: ## the tests alone on every other Python found
+	@MAKE="$(MAKE)" scripts/test_others.sh $(VENV)
+
+tests: environment ## the tests alone
+	$(python) -m pytest --ignore tests/engine
+
+test-engine: ## the tests against a real inference engine, in an environment of their own
+	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
+	$(ENGINE_VENV)/bin/python -m pytest tests/engine
+
+bench: environment ## measure every claim about speed (benchmarks/)
+	@failed=; for script in benchmarks/*.py; do echo "$(python) $$script"; $(python) $$script || failed="$$failed $$script"; done; \
+	test -z "$$failed" || { echo "these claims do not hold here:$$failed" >&2; exit 1; }
+
+format: environment ## format the code and apply the fixes that lint knows
+	$(python) -m ruff check --fix
+	$(python) -m ruff format
+
+docs: environment ## write the generated parts of docs/ anew
+	$(python) docs/generate.py
+
+environment:
+	@scripts/environment.sh $(VENV) dev examples
