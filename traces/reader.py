@@ -6,9 +6,8 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -20,8 +19,13 @@ from rotoscope.traces.model import FORMAT_NAME, FORMAT_VERSION, Call, Message, T
 from rotoscope.traces.validation import validate
 from rotoscope.traces.writer import EVENT_TYPES
 
+T = TypeVar("T")
+
 HEAD_BYTES = 4096
 """How much of a file is looked at to tell what it is."""
+
+_adapters: dict[type, TypeAdapter[Any]] = {}
+"""Filled on first use: building a validator costs milliseconds."""
 
 _KINDS: dict[str, type[TraceEvent]] = {name: kind for kind, name in EVENT_TYPES.items() if kind is not Call}
 
@@ -72,7 +76,8 @@ def _parse_lenient(data: bytes) -> Any:
         raise TraceError(f"expected UTF-8 text, found byte {data[error.start]:#04x} at {error.start}") from error
     except json.JSONDecodeError as error:
         end = len(error.doc.rstrip())
-        if error.pos >= end or error.msg.startswith("Unterminated"):
+        cut_word = error.pos >= end - len("Infinity") and not error.doc.rstrip().endswith("}")
+        if error.pos >= end or cut_word or error.msg.startswith("Unterminated"):
             raise TraceError(f"the file ends in the middle, at line {error.lineno}: truncated") from error
         raise TraceError(f"not JSON at line {error.lineno} column {error.colno}: {error.msg.lower()}") from error
     except (RecursionError, ValueError) as error:
@@ -127,16 +132,18 @@ def _event(raw: Any, index: int) -> TraceEvent:
     return _validated(kind, body, index)
 
 
-@cache
 def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
 
 
-def _validated(kind: type, body: Mapping[str, Any], event: int | None = None) -> Any:
+def _validated(kind: type[T], body: Mapping[str, Any], event: int | None = None) -> T:
     try:
-        return _adapter(kind).validate_python(body)
+        valid: T = _adapter(kind).validate_python(body)
     except ValidationError as error:
         raise _as_trace_error(error.errors(include_url=False)[0], kind, event) from None
+    return valid
 
 
 def _as_trace_error(detail: ErrorDetails, kind: type, event: int | None) -> TraceError:

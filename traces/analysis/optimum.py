@@ -1,12 +1,13 @@
 """The planned optimum: what an infinite cache could serve of a trace's prompts, in O(calls) (R8).
 
 Donors of a call are all calls before it, taken as finished. One pass over the calls: best[x] is how many leading
-tokens of the stream x any donor so far has put into the cache.
+tokens of the stream x any donor so far has put into the cache, per cache domain.
 
 1. best[x] starts at res(x), the tokens of x that the engine keeps; a shared prefix starts at 0, or at its length when
    it is preloaded.
 2. For each call c in order: hit = min(n, best[of]); then best[of] rises to min(n, res(c)), because c's own stream
-   begins with those n tokens; a use of a shared prefix raises its ancestors too.
+   begins with those n tokens. Shared prefixes are donors only through their uses, so what their ancestors hold counts
+   for a hit and a use raises the ancestors too.
 3. At least one prompt token is computed and only whole blocks count: min(P - 1, hit) floored to the block.
 
 Without a profile a token is a block, everything of a stream is kept and nothing need be computed.
@@ -14,7 +15,7 @@ Without a profile a token is a block, everything of a stream is kept and nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -42,17 +43,20 @@ def planned_hits(trace: Trace, assumptions: Assumptions | None = None) -> list[i
     """Return the tokens of each call's prompt that an infinite cache could serve, calls in order of their numbers."""
     assumptions = assumptions or Assumptions()
     shared = {prefix.id: prefix for prefix in trace.shared_prefixes}
-    best: dict[Node, int] = {
+    preloaded: dict[Node, int] = {
         prefix.id: prefix.tokens if assumptions.preload and prefix.kind == "system" else 0
         for prefix in trace.shared_prefixes
     }
+    caches: dict[int, dict[Node, int]] = {}
     hits = []
     for call in trace.calls():
+        best = caches.setdefault(call.domain, dict(preloaded))
         resident = _resident_tokens(call, assumptions)
         tokens = _believed(call.prefix, assumptions.level)
-        hits.append(_capped(_hit(call.prefix, tokens, best), call, assumptions))
-        for node, covered in _covered(call.prefix, min(tokens, resident), shared):
-            best[node] = max(best[node], covered)
+        line = list(_line(call.prefix, shared))
+        hits.append(_capped(_hit(call.prefix, tokens, line, best), call, assumptions))
+        for node, common in line:
+            best[node] = max(best[node], min(common, tokens, resident))
         best[call.call] = resident
     return hits
 
@@ -68,22 +72,21 @@ def _believed(prefix: Prefix, level: Level) -> int:
     return {"low": prefix.least, "n": prefix.tokens, "high": prefix.greatest}[level]
 
 
-def _hit(prefix: Prefix, tokens: int, best: dict[Node, int]) -> int:
+def _hit(prefix: Prefix, tokens: int, line: Sequence[tuple[Node, int]], best: dict[Node, int]) -> int:
     if prefix.of is None:
         return tokens  # 0, or the greatest value of a history that was never seen
-    beyond = max(tokens - prefix.tokens, 0)  # what may be shared beyond n lies in no stream that is named
-    return min(tokens - beyond, best[prefix.of]) + beyond
+    if best[prefix.of] >= prefix.tokens:
+        return tokens  # what may be shared beyond n lies in no stream that is named
+    return max(min(tokens, common, best[node]) for node, common in line)
 
 
-def _covered(prefix: Prefix, tokens: int, shared: dict[str, SharedPrefix]) -> Iterator[tuple[Node, int]]:
-    """Yield the streams whose first tokens a call has put into the cache, and how many of them."""
-    if prefix.of is None:
-        return
-    yield prefix.of, min(tokens, prefix.tokens)
-    ancestor = shared[prefix.of].prefix if isinstance(prefix.of, str) else None
-    while ancestor is not None:
-        yield ancestor.of, min(tokens, ancestor.tokens)
-        ancestor = shared[ancestor.of].prefix
+def _line(prefix: Prefix, shared: dict[str, SharedPrefix]) -> Iterator[tuple[Node, int]]:
+    """Yield the stream that a call begins like and the ancestors of a shared one, with the tokens that are common."""
+    of, common = prefix.of, prefix.tokens
+    while of is not None:
+        yield of, common
+        parent = shared[of].prefix if isinstance(of, str) else None
+        of, common = (parent.of, min(common, parent.tokens)) if parent else (None, 0)
 
 
 def _capped(hit: int, call: Call, assumptions: Assumptions) -> int:
