@@ -1,0 +1,1 @@
+"""Agents to record, and what plays their model offline."""

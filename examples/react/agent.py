@@ -1,0 +1,165 @@
+"""A ReAct coding agent: ask the model, run the tools it calls, tell it what they returned, until it finishes.
+
+It works on a copy of the toy repository in a scratch folder. Whether it succeeded is decided by the tests, not by what
+the model says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from openai import OpenAI, OpenAIError
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessageParam
+
+from .schemas import schema
+from .shell import run_shell
+from .tools import Workspace
+
+HERE = Path(__file__).parent
+TOY_REPOSITORY = HERE / "toy_repository"
+TEST_COMMAND = "python -m unittest discover tests"
+GO_ON = "Call a tool to go on, or `finish` when you are done."
+
+
+@dataclass
+class ToolCall:
+    """A tool that the model calls; the arguments are JSON as the model wrote it."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass
+class Answer:
+    """What the model said. Its thinking, where a server shows it, is not kept and not sent back."""
+
+    text: str = ""
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+
+    def message(self) -> ChatCompletionMessageParam:
+        """Return the answer as it stands in the conversation from now on."""
+        if not self.calls:
+            return {"role": "assistant", "content": self.text}
+        return {
+            "role": "assistant",
+            "content": self.text,
+            "tool_calls": [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in self.calls.values()
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model behind an OpenAI-compatible endpoint."""
+
+    client: OpenAI
+    name: str
+    stream: bool = True
+    seed: int | None = None
+
+    def ask(self, messages: list[ChatCompletionMessageParam], workspace: Workspace) -> Answer:
+        """Return the model's answer to the conversation so far."""
+        tools = [schema(tool) for tool in workspace.tools.values()]
+        create = self.client.chat.completions.create
+        if self.stream:
+            return joined(create(model=self.name, messages=messages, tools=tools, seed=self.seed, stream=True))
+        return whole(create(model=self.name, messages=messages, tools=tools, seed=self.seed))
+
+
+def joined(chunks: Iterable[ChatCompletionChunk]) -> Answer:
+    """Put an answer together that arrives in pieces."""
+    answer = Answer()
+    for chunk in chunks:
+        for choice in chunk.choices:
+            answer.text += choice.delta.content or ""
+            for piece in choice.delta.tool_calls or []:
+                call = answer.calls.setdefault(piece.index, ToolCall())
+                call.id = piece.id or call.id
+                if piece.function is not None:
+                    call.name += piece.function.name or ""
+                    call.arguments += piece.function.arguments or ""
+    return answer
+
+
+def whole(completion: ChatCompletion) -> Answer:
+    """Take over an answer that came in one piece."""
+    message = completion.choices[0].message
+    answer = Answer(message.content or "")
+    for index, call in enumerate(message.tool_calls or []):
+        if call.type == "function":
+            answer.calls[index] = ToolCall(call.id, call.function.name, call.function.arguments)
+    return answer
+
+
+def work(model: Model, workspace: Workspace, *, max_steps: int) -> bool:
+    """Let the model work until it says that it is done; return False when it did not within the steps it has."""
+    messages: list[ChatCompletionMessageParam] = [
+        {"role": "system", "content": (HERE / "system.md").read_text(encoding="utf-8")},
+        {"role": "user", "content": (HERE / "task.md").read_text(encoding="utf-8")},
+    ]
+    for step in range(1, max_steps + 1):
+        answer = model.ask(messages, workspace)
+        messages.append(answer.message())
+        print(f"step {step}: {' '.join(answer.text.split())}".rstrip(), flush=True)
+        for call in answer.calls.values():
+            result = workspace.call(call.name, call.arguments)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+            print(f"    {call.name} {call.arguments[:90]}: {len(result.splitlines())} lines", flush=True)
+        if workspace.finished:
+            return True
+        if not answer.calls:
+            messages.append({"role": "user", "content": GO_ON})
+    return False
+
+
+def judge(root: Path) -> bool:
+    """Return whether the original tests pass on what the model left behind."""
+    tests = root / "tests"
+    if tests.is_symlink():
+        tests.unlink()
+    shutil.rmtree(tests, ignore_errors=True)
+    shutil.copytree(TOY_REPOSITORY / "tests", tests)
+    ending, _ = run_shell(TEST_COMMAND, root, timeout_s=60)
+    return ending == "exit status 0"
+
+
+def main() -> int:
+    """Run the agent on a fresh copy of the toy repository; return 0 when the tests pass in the end, else 1."""
+    options = parse_options()
+    # Servers of one's own ask for no key, but the client does.
+    client = OpenAI(api_key=os.environ.get("OPENAI_API_KEY") or "none")
+    model = Model(client, options.model, options.stream, options.seed)
+    with tempfile.TemporaryDirectory(prefix="react-", ignore_cleanup_errors=True) as folder:
+        root = Path(folder) / "repository"
+        shutil.copytree(TOY_REPOSITORY, root, ignore=shutil.ignore_patterns("__pycache__"))
+        try:
+            finished = work(model, Workspace(root), max_steps=options.max_steps)
+        except OpenAIError as error:
+            print(f"the model cannot be asked: {error}", file=sys.stderr)
+            return 1
+        passed = judge(root)
+    ending = "the model finished" if finished else f"the model did not finish within {options.max_steps} steps"
+    print(f"{ending}; the tests {'pass' if passed else 'fail'}")
+    return 0 if finished and passed else 1
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.react",
+        description="Repair the toy repository with a model behind OPENAI_BASE_URL (key: OPENAI_API_KEY).",
+    )
+    parser.add_argument("--model", default="rotoscope-simulator", help="name of the model (default: %(default)s)")
+    parser.add_argument("--stream", default=True, action=argparse.BooleanOptionalAction, help="stream the answers")
+    parser.add_argument("--seed", type=int, help="seed sent to the server with each request")
+    parser.add_argument("--max-steps", type=int, default=40, help="answers after which it ends (default: %(default)s)")
+    return parser.parse_args()

@@ -1,0 +1,1 @@
+"""Keep the books of a few people who share expenses."""
