@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from rotoscope import __version__
+from rotoscope.commands.analyze import analyze
+from rotoscope.commands.show import show
 
 TRACEBACK_VARIABLE = "ROTOSCOPE_TRACEBACK"
 """Set to anything to see the traceback of an error instead of its one line."""
@@ -33,6 +35,10 @@ def rotoscope(
     ] = False,
 ) -> None:
     """Record live agent runs without their content and replay them against any inference server."""
+
+
+app.command()(analyze)
+app.command()(show)
 
 
 def main() -> None:

@@ -1,0 +1,61 @@
+"""`rotoscope analyze`: what traces are like, and how much of their prompts a cache could serve."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rotoscope.traces.analysis.table import Value
+
+
+def analyze(
+    paths: Annotated[
+        list[str],
+        typer.Argument(help="Trace files or folders, ours or foreign; LABEL=PATH names a group.", metavar="PATH"),
+    ],
+    profile: Annotated[
+        str | None, typer.Option(help="Engine profile whose blocks and decode reuse the optimum assumes.")
+    ] = None,
+    block_size: Annotated[int | None, typer.Option(help="Tokens a block, instead of the profile's.")] = None,
+    decode_reuse: Annotated[bool, typer.Option(help="Whether outputs can be reused.")] = True,
+    preload: Annotated[bool, typer.Option(help="Whether system prefixes are cached before the first call.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
+) -> None:
+    """Tell requests, lengths, tool time, parallelism and the planned optimal hit rate of traces, by label.
+
+    Example: rotoscope analyze coder=traces/coder research=traces/research
+    """
+    from rotoscope.traces.analysis import table
+    from rotoscope.traces.analysis.optimum import Assumptions
+    from rotoscope.traces.analysis.profiles import profile_named
+    from rotoscope.traces.analysis.statistics import describe
+    from rotoscope.traces.formats.recognise import open_traces
+
+    name = profile or ("token" if block_size else None)
+    assumptions = Assumptions(
+        profile=profile_named(name, block_size=block_size) if name else None,
+        decode_reuse=decode_reuse,
+        preload=preload,
+    )
+    opened = open_traces(paths)
+    rows = table.rows([table.Described(one.label, one.name, describe(one.trace, assumptions)) for one in opened])
+    if as_json:
+        typer.echo(json.dumps({"definition": table.definition(assumptions), "rows": rows}, indent=1))
+    elif as_csv:
+        typer.echo(table.as_csv(rows), nl=False)
+    else:
+        _print(rows, table.definition(assumptions))
+
+
+def _print(rows: list[dict[str, Value]], definition: str) -> None:
+    from rotoscope.tables import print_table
+    from rotoscope.traces.analysis.table import lines
+
+    groups = [row for row in rows if row["scope"] != "trace"]
+    headings = ("", *(str(group["label"] or "all") for group in groups))
+    print_table(headings, lines(groups), right=range(1, len(headings)))
+    typer.echo(f"\n{definition}")
