@@ -13,6 +13,7 @@ import typer
 
 from rotoscope import __version__
 from rotoscope.commands.analyze import analyze
+from rotoscope.commands.serve import serve
 from rotoscope.commands.show import show
 
 TRACEBACK_VARIABLE = "ROTOSCOPE_TRACEBACK"
@@ -38,6 +39,7 @@ def rotoscope(
 
 
 app.command()(analyze)
+app.command()(serve)
 app.command()(show)
 
 

@@ -1,0 +1,141 @@
+"""A KV cache of blocks: prefix identity, reference counts, least recently used eviction.
+
+A block is known by a key of everything from the start of its stream to its own end, so equal keys mean equal prefixes.
+A lease holds the blocks of one running call. It begins with the cached blocks that its stream starts with; the others
+are taken from blocks that nobody holds, those released longest ago first and the deepest first among those released
+together. Blocks become findable when they are committed, that is, when they have been computed.
+
+The cached blocks always form whole prefixes (a block's parent is held whenever the block is, and is released no
+earlier), which is why the longest match may be searched by bisection. Counts are blocks, not tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rotoscope.replayer.simulator.tokenizer import TokenIds
+
+BlockKeys = NDArray[np.uint64]
+
+_EMPTY = -1
+_DEEPEST = 1 << 32
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+def block_keys(ids: TokenIds, block_size: int, salt: str = "") -> BlockKeys:
+    """Return one key for each full block of a stream; streams of another salt share none.
+
+    A key is the sum, modulo 2^64, of a mixed value of each (position, token) up to the end of the block, over the
+    digest of the salt: two different prefixes agree with a chance of 2^-64. The mixer is SplitMix64's finaliser
+    (Steele, Lea and Flood 2014). 100,000 tokens take about a millisecond, at any block size.
+    """
+    full = len(ids) // block_size * block_size
+    start = np.frombuffer(hashlib.sha256(salt.encode()).digest()[:8], np.uint64)[0]
+    value = ids[:full].astype(np.uint64) + np.arange(1, full + 1, dtype=np.uint64) * _GOLDEN
+    value = (value ^ (value >> np.uint64(30))) * _MIX_1
+    value = (value ^ (value >> np.uint64(27))) * _MIX_2
+    value ^= value >> np.uint64(31)
+    sums: BlockKeys = np.cumsum(value, dtype=np.uint64)[block_size - 1 :: block_size] + start
+    return sums
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """The blocks of one running call, in the order of its stream."""
+
+    keys: BlockKeys
+    """Of all blocks that may ever be committed."""
+    slots: NDArray[np.int64]
+    cached: int
+    """How many leading blocks were found in the cache."""
+    committed: int
+    """How many leading blocks can be found by others."""
+
+
+class BlockCache:
+    """A fixed number of blocks, each empty, held by running calls, or cached and free to be evicted."""
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+        self.held = 0
+        """Blocks that running calls hold."""
+        self.evictions = 0
+        """Cached blocks that were given to another stream."""
+        self._slot_of: dict[int, int] = {}
+        self._key = np.zeros(blocks, np.uint64)
+        self._holders = np.zeros(blocks, np.int64)
+        self._depth = np.zeros(blocks, np.int64)
+        self._released = np.full(blocks, _EMPTY, np.int64)
+        self._findable = np.zeros(blocks, np.bool_)
+        self._releases = 0
+
+    @property
+    def cached(self) -> int:
+        """Blocks that a prompt could find, held or not."""
+        return len(self._slot_of)
+
+    def match(self, keys: BlockKeys) -> int:
+        """Return how many leading blocks of a stream are cached."""
+        return bisect_left(range(len(keys)), True, key=lambda at: int(keys[at]) not in self._slot_of)
+
+    def acquire(self, keys: BlockKeys, *, usable: int, total: int) -> Lease | None:
+        """Hold `total` blocks for a stream, at most `usable` of them from the cache; None if there is no room now."""
+        found = self.match(keys[:usable])
+        slots = np.fromiter((self._slot_of[key] for key in keys[:found].tolist()), np.int64, found)
+        revived = int(np.count_nonzero(self._holders[slots] == 0))
+        if self.held + revived + total - found > self.blocks:
+            return None
+        self._holders[slots] += 1
+        taken = self._take(total - found)
+        self._holders[taken] = 1
+        self.held += revived + len(taken)
+        return Lease(keys, np.concatenate([slots, taken]), found, found)
+
+    def commit(self, lease: Lease, count: int) -> None:
+        """Make the first `count` blocks of a lease findable; a block that somebody else computed meanwhile is shared."""
+        for depth in range(lease.committed, count):
+            key, slot = int(lease.keys[depth]), int(lease.slots[depth])
+            other = self._slot_of.setdefault(key, slot)
+            if other != slot:
+                self._share(lease, depth, other)
+                continue
+            self._key[slot] = key
+            self._depth[slot] = depth
+            self._findable[slot] = True
+        lease.committed = max(lease.committed, count)
+
+    def release(self, lease: Lease) -> None:
+        """Let go of all blocks of a lease; those that are findable stay cached until they are needed."""
+        self._holders[lease.slots] -= 1
+        free = lease.slots[self._holders[lease.slots] == 0]
+        self._releases += 1
+        self._released[free] = np.where(self._findable[free], self._releases, _EMPTY)
+        self.held -= len(free)
+
+    def _share(self, lease: Lease, depth: int, other: int) -> None:
+        """Swap a block for an equal one, so that the blocks above a cached block are always cached themselves."""
+        own = lease.slots[depth]
+        self._holders[own] = 0
+        self._released[own] = _EMPTY
+        self.held -= 1 if self._holders[other] else 0
+        self._holders[other] += 1
+        lease.slots[depth] = other
+
+    def _take(self, count: int) -> NDArray[np.int64]:
+        free = np.flatnonzero(self._holders == 0)
+        rank = self._released[free] * _DEEPEST - self._depth[free]
+        if count < len(free):
+            free = free[np.argpartition(rank, count)[:count]]
+        for slot in free[self._findable[free]]:
+            del self._slot_of[int(self._key[slot])]
+            self.evictions += 1
+        self._findable[free] = False
+        self._depth[free] = 0
+        return free.astype(np.int64)

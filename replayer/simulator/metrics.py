@@ -1,0 +1,135 @@
+"""The simulator's counters as Prometheus text, under the names that vLLM gives them. Times are modelled seconds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rotoscope.replayer.simulator.scheduler import Generation, Scheduler
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_BOUNDS_S = (
+    0.001,
+    0.005,
+    0.01,
+    0.02,
+    0.04,
+    0.06,
+    0.08,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+    2.5,
+    5.0,
+    7.5,
+    10.0,
+    20.0,
+    40.0,
+    80.0,
+)
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts of seconds in buckets, as Prometheus keeps them."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(_BOUNDS_S) + 1))
+    sum_s: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one observation."""
+        self.counts[bisect_left(_BOUNDS_S, seconds)] += 1
+        self.sum_s += seconds
+
+    def samples(self, name: str, labels: str) -> Iterator[str]:
+        """Return the lines of this histogram."""
+        total = 0
+        for bound, count in zip((*map(str, _BOUNDS_S), "+Inf"), self.counts, strict=True):
+            total += count
+            yield f'{name}_bucket{{{labels},le="{bound}"}} {total}'
+        yield f"{name}_count{{{labels}}} {total}"
+        yield f"{name}_sum{{{labels}}} {self.sum_s}"
+
+
+class Latencies:
+    """What is measured of each request that ends by itself."""
+
+    def __init__(self) -> None:
+        self.histograms = {
+            "vllm:time_to_first_token_seconds": Histogram(),
+            "vllm:inter_token_latency_seconds": Histogram(),
+            "vllm:e2e_request_latency_seconds": Histogram(),
+            "vllm:request_queue_time_seconds": Histogram(),
+        }
+
+    def observe(self, generation: Generation) -> None:
+        """Count a finished generation."""
+        times, arrived_s = generation.token_times_s, generation.arrived_s
+        self.histograms["vllm:time_to_first_token_seconds"].add(times[0] - arrived_s)
+        for before, after in pairwise(times):
+            self.histograms["vllm:inter_token_latency_seconds"].add(after - before)
+        self.histograms["vllm:e2e_request_latency_seconds"].add(times[-1] - arrived_s)
+        self.histograms["vllm:request_queue_time_seconds"].add(generation.admitted_s - arrived_s)
+
+
+def render(scheduler: Scheduler, latencies: Latencies, model: str) -> str:
+    """Return the text of /metrics."""
+    labels = f'model_name="{_escape(model)}",engine="0"'
+    counts, cache = scheduler.counts, scheduler.cache
+    gauges = {
+        "vllm:num_requests_running": len(scheduler.running),
+        "vllm:num_requests_waiting": len(scheduler.waiting),
+        "vllm:kv_cache_usage_perc": cache.held / cache.blocks,
+    }
+    counters = {
+        "vllm:prefix_cache_queries_total": counts.queried_tokens,
+        "vllm:prefix_cache_hits_total": counts.hit_tokens,
+        "vllm:prompt_tokens_total": counts.prompt_tokens,
+        "vllm:prompt_tokens_cached_total": counts.hit_tokens,
+        "vllm:generation_tokens_total": counts.generated_tokens,
+        "vllm:num_preemptions_total": 0,
+    }
+    lines = [line for name, value in gauges.items() for line in _family(name, "gauge", [f"{name}{{{labels}}} {value}"])]
+    for name, value in counters.items():
+        lines += _family(name, "counter", [f"{name}{{{labels}}} {value}"])
+    name = "vllm:request_success_total"
+    ended = [f'{name}{{{labels},finished_reason="{reason}"}} {count}' for reason, count in counts.ended.items()]
+    lines += _family(name, "counter", ended)
+    name = "vllm:cache_config_info"
+    blocks = f'block_size="{scheduler.profile.block_size}",num_gpu_blocks="{cache.blocks}",engine="0"'
+    lines += _family(name, "gauge", [f"{name}{{{blocks}}} 1"])
+    for name, histogram in latencies.histograms.items():
+        lines += _family(name, "histogram", histogram.samples(name, labels))
+    return "\n".join(lines) + "\n"
+
+
+_HELP = {
+    "vllm:num_requests_running": "Requests in the batch.",
+    "vllm:num_requests_waiting": "Requests in the queue.",
+    "vllm:kv_cache_usage_perc": "Share of the KV cache blocks that running requests hold; 1 means all.",
+    "vllm:prefix_cache_queries_total": "Prompt tokens looked up in the prefix cache.",
+    "vllm:prefix_cache_hits_total": "Prompt tokens found in the prefix cache.",
+    "vllm:prompt_tokens_total": "Prompt tokens of completed prompts, cached ones included.",
+    "vllm:prompt_tokens_cached_total": "Prompt tokens that were not computed.",
+    "vllm:generation_tokens_total": "Output tokens.",
+    "vllm:num_preemptions_total": "Preemptions; blocks are reserved, so there are none.",
+    "vllm:request_success_total": "Requests by how they ended.",
+    "vllm:cache_config_info": "Block size and number of blocks of the simulated cache.",
+    "vllm:time_to_first_token_seconds": "Modelled seconds from arrival to first token.",
+    "vllm:inter_token_latency_seconds": "Modelled seconds between tokens.",
+    "vllm:e2e_request_latency_seconds": "Modelled seconds from arrival to last token.",
+    "vllm:request_queue_time_seconds": "Modelled seconds from arrival to admission.",
+}
+
+
+def _family(name: str, kind: str, samples: Iterable[str]) -> list[str]:
+    return [f"# HELP {name} {_HELP[name]} Simulated.", f"# TYPE {name} {kind}", *samples]
+
+
+def _escape(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,224 @@
+"""The simulator as an OpenAI-compatible server: its options, its routes, and where it says that it is a simulator.
+
+It says so in the model's name and metadata, in each answer's `system_fingerprint` and in the header
+`x-rotoscope-simulated`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from rotoscope.replayer.simulator import metrics, wire
+from rotoscope.replayer.simulator.block_cache import BlockCache
+from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
+from rotoscope.replayer.simulator.engine import Engine
+from rotoscope.replayer.simulator.model import Model, ModelRequest, RandomModel
+from rotoscope.replayer.simulator.responses import CHAT_FORM, FINGERPRINT, TEXT_FORM
+from rotoscope.replayer.simulator.scheduler import Scheduler
+from rotoscope.replayer.simulator.serving import Desk
+from rotoscope.replayer.simulator.template import render
+from rotoscope.replayer.simulator.timing import Timing, clock_of_speed
+from rotoscope.replayer.simulator.tokenizer import decode, encode, vocabulary_size
+from rotoscope.replayer.simulator.wire import Refusal
+from rotoscope.traces.analysis.profiles import profile_named
+from rotoscope.traces.errors import RunFailed, UnusableInput
+
+SIMULATED_HEADER = "x-rotoscope-simulated"
+DEFAULT_MODEL_NAME = "rotoscope-simulator"
+
+_LARGEST_BODY_BYTES = 256 << 20
+_SHUTDOWN_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorOptions:
+    """What is simulated and where it listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes any free port."""
+    model: str = DEFAULT_MODEL_NAME
+    blocks: int = 8192
+    """Capacity of the KV cache, and with it the longest context: blocks times block size."""
+    block_size: int | None = None
+    """Tokens a block; None takes the profile's."""
+    profile: str = "vllm"
+    max_batch: int = 16
+    speed: float = 1.0
+    """How many times faster than modelled; 0 does not wait at all."""
+    seed: int = 0
+    timing: Timing = LLAMA_SERVER_TINY
+
+    def __post_init__(self) -> None:
+        if self.blocks < 1:
+            raise UnusableInput(f"{self.blocks} blocks are not a cache: give at least 1")
+        if self.max_batch < 1:
+            raise UnusableInput(f"a batch of {self.max_batch} runs nothing: give at least 1")
+
+
+@asynccontextmanager
+async def running_simulator(options: SimulatorOptions | None = None, model: Model | None = None) -> AsyncIterator[str]:
+    """Run a simulator inside this event loop and yield its URL, without the /v1."""
+    simulator = Simulator(options or SimulatorOptions(), model)
+    runner = web.AppRunner(
+        simulator.application(), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S
+    )
+    await runner.setup()
+    engine = asyncio.create_task(simulator.engine.run())
+    try:
+        yield await _listen(runner, simulator.options)
+    finally:
+        engine.cancel()
+        with suppress(asyncio.CancelledError):
+            await engine
+        await runner.cleanup()
+
+
+class Simulator:
+    """One simulated server: its parts and its routes."""
+
+    def __init__(self, options: SimulatorOptions, model: Model | None = None) -> None:
+        self.options = options
+        profile = profile_named(options.profile, block_size=options.block_size)
+        self.scheduler = Scheduler(BlockCache(options.blocks), options.timing, profile, max_batch=options.max_batch)
+        self.engine = Engine(self.scheduler, clock_of_speed(options.speed))
+        self.latencies = metrics.Latencies()
+        self.context_tokens = options.blocks * profile.block_size
+        self._desk = Desk(
+            self.engine, self.latencies, model or RandomModel(), name=options.model, context_tokens=self.context_tokens
+        )
+        self._started_at = int(time.time())
+
+    def application(self) -> web.Application:
+        """Return the web application with all routes."""
+        app = web.Application(client_max_size=_LARGEST_BODY_BYTES, middlewares=[_errors_as_json])
+        app.on_response_prepare.append(_say_simulated)
+        app.add_routes(
+            [
+                web.get("/", self._front),
+                web.get("/health", self._health),
+                web.get("/metrics", self._metrics),
+                web.get("/v1/models", self._models),
+                web.get("/v1/models/{name:.+}", self._one_model),
+                web.post("/v1/completions", self._completions),
+                web.post("/v1/chat/completions", self._chat_completions),
+                web.post("/tokenize", self._tokenize),
+                web.post("/detokenize", self._detokenize),
+                web.post("/apply-template", self._apply_template),
+            ]
+        )
+        return app
+
+    async def _front(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"server": FINGERPRINT, "simulated": True, "model": self.options.model})
+
+    async def _health(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"status": "ok"})
+
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        text = metrics.render(self.scheduler, self.latencies, self.options.model)
+        return web.Response(body=text.encode(), headers={"content-type": metrics.CONTENT_TYPE})
+
+    async def _models(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"object": "list", "data": [self._model_card()]})
+
+    async def _one_model(self, request: web.Request) -> web.StreamResponse:
+        self._desk.check_model(request.match_info["name"])
+        return web.json_response(self._model_card())
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        body = wire.parse(wire.CompletionBody, wire.parse_json(await request.read()))
+        prompts = [ModelRequest(ids, seed=self.options.seed) for ids in body.prompts()]
+        return await self._desk.serve(request, body, prompts, TEXT_FORM)
+
+    async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
+        body = wire.parse(wire.ChatBody, wire.parse_json(await request.read()))
+        messages, tools = wire.messages_of(body), tuple(body.tools or ())
+        prompt = ModelRequest(encode(render(messages, tools)), messages, tools, seed=self.options.seed)
+        return await self._desk.serve(request, body, [prompt], CHAT_FORM)
+
+    async def _tokenize(self, request: web.Request) -> web.StreamResponse:
+        data = wire.parse_json(await request.read())
+        if "messages" in data:
+            ids = encode(_prompt_text(wire.parse(wire.TemplateBody, data)))
+        else:
+            ids = encode(wire.parse(wire.TokenizeBody, data).text())
+        return _json({"count": len(ids), "max_model_len": self.context_tokens, "tokens": ids.tolist()})
+
+    async def _detokenize(self, request: web.Request) -> web.StreamResponse:
+        body = wire.parse(wire.DetokenizeBody, wire.parse_json(await request.read()))
+        return _json({"prompt": decode(wire.token_ids(body.tokens)) if body.tokens else ""})
+
+    async def _apply_template(self, request: web.Request) -> web.StreamResponse:
+        body = wire.parse(wire.TemplateBody, wire.parse_json(await request.read()))
+        return _json({"prompt": _prompt_text(body)})
+
+    def _model_card(self) -> dict[str, Any]:
+        return {
+            "id": self.options.model,
+            "object": "model",
+            "created": self._started_at,
+            "owned_by": FINGERPRINT,
+            "max_model_len": self.context_tokens,
+            "meta": {
+                "simulated": True,
+                "n_vocab": vocabulary_size(),
+                "profile": self.scheduler.profile.name,
+                "block_size": self.scheduler.profile.block_size,
+                "blocks": self.options.blocks,
+                "timing": self.options.timing.source,
+            },
+        }
+
+
+async def _listen(runner: web.AppRunner, options: SimulatorOptions) -> str:
+    try:
+        await web.TCPSite(runner, options.host, options.port).start()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise RunFailed(f"cannot listen on {options.host} port {options.port}: {reason}") from error
+    host, port = runner.addresses[0][:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _prompt_text(body: wire.TemplateBody) -> str:
+    generation = body.add_generation_prompt is not False
+    return render(wire.messages_of(body), body.tools or (), add_generation_prompt=generation)
+
+
+def _json(body: dict[str, Any], status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")
+
+
+async def _say_simulated(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers[SIMULATED_HEADER] = "true"
+
+
+@web.middleware
+async def _errors_as_json(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Refusal as refusal:
+        return _json(refusal.body, refusal.status)
+    except web.HTTPException as error:
+        return _json(
+            Refusal(f"{request.method} {request.path}: {error.reason}", status=error.status).body, error.status
+        )
+    except ConnectionError:  # the client has gone; aiohttp takes note
+        raise
+    except Exception as error:  # noqa: BLE001 - the client gets an answer whatever a scripted model or we do wrong
+        _log.exception("request failed")
+        return _json(Refusal(f"the simulator failed: {type(error).__name__}", status=500).body, 500)

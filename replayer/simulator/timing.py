@@ -1,0 +1,112 @@
+"""How long the simulated engine takes, and the clocks it may run on.
+
+A step of the engine computes some fresh prompt tokens and one output token for each of the sequences that decode;
+it lasts prefill tokens / prefill rate + decode step time at that batch size. All times are modelled seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from rotoscope.traces.errors import UnusableInput
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The constants of the timing model, fitted to one engine on one machine."""
+
+    prefill_tokens_per_s: float
+    """Fresh prompt tokens a second; cached ones cost nothing."""
+    decode_step_s: tuple[tuple[int, float], ...]
+    """(sequences, seconds of a step that gives each one token), by rising batch size; straight lines between."""
+    request_overhead_s: float
+    """From the arrival of a request to when it may be scheduled: parsing, tokenizing, slot handling."""
+    step_tokens: int
+    """Most tokens one step computes: longer prompts are cut into chunks."""
+    source: str
+    """What was measured, how and when."""
+
+    def step_s(self, *, prefill_tokens: int, decoding: int) -> float:
+        """Return how long a step lasts."""
+        return prefill_tokens / self.prefill_tokens_per_s + (self._decode_s(decoding) if decoding else 0.0)
+
+    def _decode_s(self, batch: int) -> float:
+        points = self.decode_step_s
+        if len(points) == 1:
+            return points[0][1]
+        at = next((i for i in range(1, len(points)) if batch <= points[i][0]), len(points) - 1)
+        (x0, y0), (x1, y1) = points[at - 1], points[at]
+        return y0 + (y1 - y0) * (batch - x0) / (x1 - x0)
+
+
+class Clock(Protocol):
+    """Modelled time."""
+
+    def now(self) -> float:
+        """Return modelled seconds since some start."""
+        ...
+
+    async def sleep_until(self, moment_s: float) -> None:
+        """Return at `moment_s`, or after one turn of the event loop if that is past."""
+        ...
+
+
+class ScaledClock:
+    """Modelled time that passes `speed` times as fast as real time."""
+
+    def __init__(
+        self,
+        speed: float = 1.0,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._speed = speed
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._start_s = monotonic()
+
+    def now(self) -> float:
+        """Return modelled seconds since the clock was made."""
+        return (self._monotonic() - self._start_s) * self._speed
+
+    async def sleep_until(self, moment_s: float) -> None:
+        """Sleep the real time that is left until a modelled moment."""
+        await self._sleep(max(moment_s - self.now(), 0.0) / self._speed)
+
+
+class JumpingClock:
+    """Modelled time that never waits: sleeping jumps to the moment asked for."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def now(self) -> float:
+        """Return the moment last jumped to."""
+        return self._now_s
+
+    async def sleep_until(self, moment_s: float) -> None:
+        """Jump there and let the other tasks have their turn."""
+        self._now_s = max(self._now_s, moment_s)
+        await asyncio.sleep(0)
+
+
+def speed_of(text: str) -> float:
+    """Return the factor that a user wrote; 0 stands for `max`."""
+    try:
+        return 0.0 if text == "max" else float(text)
+    except ValueError:
+        raise UnusableInput(f"speed {text!r} is neither a number nor 'max'") from None
+
+
+def clock_of_speed(speed: float) -> Clock:
+    """Return the clock for a speed: 1 real time, X times as fast, 0 or infinity without any waiting."""
+    if not speed >= 0:
+        raise UnusableInput(f"speed {speed} is not a factor above zero; 0 or 'max' runs without waiting")
+    if speed in (0, float("inf")):
+        return JumpingClock()
+    return ScaledClock(speed)
