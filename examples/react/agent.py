@@ -11,12 +11,17 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from openai import OpenAI, OpenAIError
-from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessageParam
+from openai.types.chat import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionMessageParam,
+    ChatCompletionToolParam,
+)
 
 from .schemas import schema
 from .shell import run_shell
@@ -58,6 +63,10 @@ class Answer:
         }
 
 
+Ask = Callable[[Sequence[ChatCompletionMessageParam], Sequence[ChatCompletionToolParam]], Answer]
+"""From a conversation and the tools there are to the model's answer."""
+
+
 @dataclass(frozen=True)
 class Model:
     """A model behind an OpenAI-compatible endpoint."""
@@ -67,13 +76,13 @@ class Model:
     stream: bool = True
     seed: int | None = None
 
-    def ask(self, messages: list[ChatCompletionMessageParam], workspace: Workspace) -> Answer:
+    def ask(self, messages: Sequence[ChatCompletionMessageParam], tools: Sequence[ChatCompletionToolParam]) -> Answer:
         """Return the model's answer to the conversation so far."""
-        tools = [schema(tool) for tool in workspace.tools.values()]
         create = self.client.chat.completions.create
+        more = None if self.seed is None else {"seed": self.seed}
         if self.stream:
-            return joined(create(model=self.name, messages=messages, tools=tools, seed=self.seed, stream=True))
-        return whole(create(model=self.name, messages=messages, tools=tools, seed=self.seed))
+            return joined(create(model=self.name, messages=messages, tools=tools, extra_body=more, stream=True))
+        return whole(create(model=self.name, messages=messages, tools=tools, extra_body=more))
 
 
 def joined(chunks: Iterable[ChatCompletionChunk]) -> Answer:
@@ -101,14 +110,15 @@ def whole(completion: ChatCompletion) -> Answer:
     return answer
 
 
-def work(model: Model, workspace: Workspace, *, max_steps: int) -> bool:
+def work(ask: Ask, workspace: Workspace, *, max_steps: int) -> bool:
     """Let the model work until it says that it is done; return False when it did not within the steps it has."""
+    tools = [schema(tool) for tool in workspace.tools.values()]
     messages: list[ChatCompletionMessageParam] = [
         {"role": "system", "content": (HERE / "system.md").read_text(encoding="utf-8")},
         {"role": "user", "content": (HERE / "task.md").read_text(encoding="utf-8")},
     ]
     for step in range(1, max_steps + 1):
-        answer = model.ask(messages, workspace)
+        answer = ask(messages, tools)
         messages.append(answer.message())
         print(f"step {step}: {' '.join(answer.text.split())}".rstrip(), flush=True)
         for call in answer.calls.values():
@@ -143,7 +153,7 @@ def main() -> int:
         root = Path(folder) / "repository"
         shutil.copytree(TOY_REPOSITORY, root, ignore=shutil.ignore_patterns("__pycache__"))
         try:
-            finished = work(model, Workspace(root), max_steps=options.max_steps)
+            finished = work(model.ask, Workspace(root), max_steps=options.max_steps)
         except OpenAIError as error:
             print(f"the model cannot be asked: {error}", file=sys.stderr)
             return 1
