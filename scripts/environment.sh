@@ -98,12 +98,13 @@ create() {
 install() {
     extras=$(echo "$*" | tr " " ",")
     echo "installing Rotoscope and what it needs ($extras) into $venv with Python $(version_of "$venv/bin/python")" >&2
-    "$venv/bin/python" -m pip install --disable-pip-version-check --editable ".[$extras]" >"$log" 2>&1 </dev/null && return
-    if grep -Eq "NewConnectionError|ConnectTimeout|ReadTimeout|Connection refused|timed out|name resolution|ProxyError" "$log"; then
+    PIP_RETRIES=${PIP_RETRIES:-2} "$venv/bin/python" -m pip install --disable-pip-version-check \
+        --editable ".[$extras]" >"$log" 2>&1 </dev/null && return
+    if grep -Eq "NewConnectionError|Timeout|Connection refused|timed out|name resolution|ProxyError|versions: none" "$log"; then
         fail "no package index could be reached: check the network or PIP_INDEX_URL and run again" \
             "(what pip said is in $log)"
     fi
-    fail "pip could not install Rotoscope: $(grep -E "^ERROR|Error" "$log" | tail -n 1) (all it said is in $log)"
+    fail "pip could not install Rotoscope: $(grep -i "error" "$log" | tail -n 1) (all it said is in $log)"
 }
 
 check_existing
