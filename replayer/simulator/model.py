@@ -60,7 +60,7 @@ class ModelRequest:
     tools: tuple[Mapping[str, Any], ...] = ()
     """As the client sent them, in OpenAI's form."""
     seed: int = 0
-    """The server's seed."""
+    """The request's seed, or the server's where it has none."""
     choice: int = 0
     """Rank among the answers asked of one prompt."""
 

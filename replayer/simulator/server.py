@@ -139,13 +139,13 @@ class Simulator:
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(wire.CompletionBody, wire.parse_json(await request.read()))
-        prompts = [ModelRequest(ids, seed=self.options.seed) for ids in body.prompts()]
+        prompts = [ModelRequest(ids, seed=self._seed(body)) for ids in body.prompts()]
         return await self._desk.serve(request, body, prompts, TEXT_FORM)
 
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(wire.ChatBody, wire.parse_json(await request.read()))
         messages, tools = wire.messages_of(body), tuple(body.tools or ())
-        prompt = ModelRequest(encode(render(messages, tools)), messages, tools, seed=self.options.seed)
+        prompt = ModelRequest(encode(render(messages, tools)), messages, tools, seed=self._seed(body))
         return await self._desk.serve(request, body, [prompt], CHAT_FORM)
 
     async def _tokenize(self, request: web.Request) -> web.StreamResponse:
@@ -163,6 +163,9 @@ class Simulator:
     async def _apply_template(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(wire.TemplateBody, wire.parse_json(await request.read()))
         return _json({"prompt": _prompt_text(body)})
+
+    def _seed(self, body: wire.GenerationBody) -> int:
+        return self.options.seed if body.seed is None else body.seed
 
     def _model_card(self) -> dict[str, Any]:
         return {

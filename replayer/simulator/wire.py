@@ -54,6 +54,7 @@ class GenerationBody(_Body):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     return_token_ids: bool | None = False
+    seed: int | None = None
     cache_salt: str | None = None
 
     @property
