@@ -1,4 +1,8 @@
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -88,3 +92,59 @@ def test_an_answer_in_pieces_is_put_together() -> None:
         ToolCall("call0", "read_file", '{"path": "a"}'),
         ToolCall("call1", "finish", "{}"),
     ]
+
+
+ROOT = Path(__file__).parents[3]
+SERVE = [sys.executable, "-m", "rotoscope", "serve", "--port", "0", "--speed", "max"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Serve the scripted model; yield the base URL."""
+    command = [*SERVE, "--script", "examples.scripted_model:answer"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip() + "/v1"
+        finally:
+            process.terminate()
+
+
+def run_agent(base_url: str, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": ""}
+    command = [sys.executable, "-m", "examples.react", *options]
+    return subprocess.run(command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_over_the_wire_it_says_the_same_streamed_or_not(server: str) -> None:
+    streamed = run_agent(server, "--seed", "5")
+    whole = run_agent(server, "--seed", "5", "--no-stream")
+
+    assert streamed.returncode == 0, streamed.stderr
+    assert streamed.stdout == whole.stdout
+    assert streamed.stdout.endswith("the model finished; the tests pass\n")
+
+
+def test_the_seed_of_the_request_decides(server: str) -> None:
+    reads, reads_not = (
+        str(next(seed for seed in range(100) if scripted_model.plan(seed).reads_readme is wanted))
+        for wanted in (True, False)
+    )
+
+    assert "README.md" in run_agent(server, "--seed", reads, "--max-steps", "2").stdout
+    assert "README.md" not in run_agent(server, "--seed", reads_not, "--max-steps", "2").stdout
+
+
+def test_it_fails_when_the_steps_are_used_up(server: str) -> None:
+    ended = run_agent(server, "--max-steps", "2")
+
+    assert ended.returncode == 1
+    assert "the model did not finish within 2 steps; the tests fail" in ended.stdout
+
+
+def test_a_server_that_refuses_is_told_in_one_line(server: str) -> None:
+    ended = run_agent(server, "--model", "no-such-model")
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("the model cannot be asked: ")
+    assert len(ended.stderr.splitlines()) == 1
