@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rotoscope.traces.forest import normalise
 from rotoscope.traces.model import (
     NO_PREFIX,
     Call,
@@ -72,7 +73,8 @@ def make_trace(
         if turn + 1 < turns:
             events += _tool(turn, tokens=new, at_ms=times["at_ms"] + call_ms, duration_ms=tool_ms)
         prefix = Prefix(turn, stream, "ids")
-    return trace_of(*events, shared_prefixes=[SharedPrefix("s0", "system", system)] if system else ())
+    shared = [SharedPrefix("s0", "system", system)] if system else []
+    return normalise(trace_of(*events, shared_prefixes=shared))
 
 
 def _tool(turn: int, *, tokens: int, at_ms: float, duration_ms: float) -> Iterator[TraceEvent]:
