@@ -135,9 +135,10 @@ def work(ask: Ask, workspace: Workspace, *, max_steps: int) -> bool:
 def judge(root: Path) -> bool:
     """Return whether the original tests pass on what the model left behind."""
     tests = root / "tests"
-    if tests.is_symlink():
-        tests.unlink()
-    shutil.rmtree(tests, ignore_errors=True)
+    if tests.is_dir() and not tests.is_symlink():
+        shutil.rmtree(tests)
+    else:
+        tests.unlink(missing_ok=True)
     shutil.copytree(TOY_REPOSITORY / "tests", tests)
     ending, _ = run_shell(TEST_COMMAND, root, timeout_s=60)
     return ending == "exit status 0"

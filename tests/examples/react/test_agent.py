@@ -43,9 +43,10 @@ def test_a_model_that_calls_nonsense_is_told_and_does_not_finish(tmp_path: Path)
     assert [message.content[:6] for message in played.requests[-1].messages[-2:]] == ["error:", "error:"]
 
 
-def test_deleting_the_tests_does_not_pass_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("instead", ["mkdir tests", "touch tests", "ln -s tally tests", "true"])
+def test_deleting_the_tests_does_not_pass_them(tmp_path: Path, instead: str) -> None:
     def cheat(request: simulator.ModelRequest) -> simulator.Answer:
-        delete = simulator.ToolCall("run_command", json.dumps({"command": "rm -r tests; ln -s tally tests"}))
+        delete = simulator.ToolCall("run_command", json.dumps({"command": f"rm -r tests; {instead}"}))
         return simulator.Answer(tool_calls=(delete, simulator.ToolCall("finish", json.dumps({"summary": "done"}))))
 
     played = play(cheat, tmp_path)
