@@ -60,7 +60,9 @@ class SharedPrefixLink:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     of: SharedId
+    """A shared prefix that stands before this one."""
     tokens: Positive
+    """How many tokens both begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,13 @@ class SharedPrefix:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     id: SharedId
+    """`s0`, `s1`, ...; unique in its campaign."""
     kind: SharedKind
+    """`system`: instructions and tools; `group`: seen to be shared between sessions, so not public."""
     tokens: Positive
+    """Length of the whole stream."""
     prefix: SharedPrefixLink | None = None
+    """The shared prefix it begins like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,9 @@ class Prefix:
     of: Count | SharedId | None
     """An earlier call, a shared prefix, or None exactly when `tokens` is 0."""
     tokens: Count
+    """How many leading tokens are the same as those of `of`."""
     source: PrefixSource
+    """How this is known."""
     low: Count | None = None
     """Least true value; None means `tokens`."""
     high: Count | None = None
@@ -109,6 +117,7 @@ class Event:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     branch: Branch | None = None
+    """`[region, index]` of the fan-out whose child this happened on; None on the root."""
     branch_path: tuple[Count, ...] = ()
     """For display and export only."""
 
@@ -118,12 +127,19 @@ class Message(Event):
     """A message that entered a conversation, by size; at index k it first cuts the conversation to k."""
 
     conversation_id: Count
+    """Dense id of a list of messages within the run."""
     role: Role
+    """Who wrote it."""
     message_index: Count
+    """Its place in the conversation, which it cuts to this length first."""
     tokens: Count
+    """Its size."""
     tokens_source: TokenSource | None = None
+    """Where the size comes from, if not where the header says."""
     system_prompt_id: SharedId | None = None
+    """The shared prefix that this message is the text of."""
     media_tokens: Count | None = None
+    """How many of the tokens are images, audio or video."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,28 +147,45 @@ class Call(Event):
     """One prompt with one output; written as a message of role `assistant`."""
 
     call: Count
+    """Number by arrival of the request; earlier means smaller."""
     domain: Count = 0
+    """One per model, adapter or cache salt; prefixes never cross domains."""
     conversation_id: Count
+    """The conversation that its answer enters."""
     message_index: Count
+    """Place of the answer in the conversation."""
     prompt_tokens: Positive
+    """Length of the prompt."""
     prompt_tokens_source: TokenSource | None = None
+    """Where the length comes from, if not where the header says."""
     completion_tokens: Count
+    """Length of the output, reasoning included."""
     completion_tokens_source: TokenSource | None = None
+    """Where the length comes from, if not where the header says."""
     reasoning_tokens: Count = 0
+    """How many tokens of the output are reasoning."""
     media_tokens: Count | None = None
+    """How many tokens of the prompt are images, audio or video."""
     prefix: Prefix
+    """What its stream shares with an earlier one."""
     cached_tokens: Count | None = None
     """What the server reported; evidence, not identity."""
     tool_calls: tuple[ToolName, ...] = ()
+    """Pseudonyms of the tools that the answer asks for."""
     finish_reason: FinishReason = "unknown"
+    """Why the output ended; `lost`: the recording ended first."""
     request: Count | None = None
     """Shared by calls that came in one request (several choices or prompts)."""
     at_ms: Milliseconds | None = None
     """When the request arrived; the run's first request is at 0."""
     ttft_ms: Milliseconds | None = None
+    """From the request to the first piece of output."""
     duration_ms: Milliseconds | None = None
+    """From the request to the end of the answer."""
     attempts: Positive | None = None
+    """How many requests it took, failed ones included."""
     aux: Flag = False
+    """Whether it is beside the agent's work, such as making a title."""
 
     @property
     def stream_tokens(self) -> int:
@@ -164,8 +197,11 @@ class Embedding(Event):
     """An embedding request; it has no stream."""
 
     prompt_tokens: Count
+    """Length of what was embedded."""
     at_ms: Milliseconds | None = None
+    """When the request arrived."""
     duration_ms: Milliseconds | None = None
+    """From the request to the end of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +209,15 @@ class ToolCall(Event):
     """A tool that the agent ran; with `call` and `at_ms`, tools of one answer may overlap in time."""
 
     tool_call_id: ToolCallId
+    """`t0`, `t1`, ..."""
     tool_name: ToolName
+    """A pseudonym: `tool0`, `tool1`, ..."""
     duration_ms: Milliseconds
+    """How long the tool ran."""
     call: Count | None = None
     """The call whose answer asked for it."""
     at_ms: Milliseconds | None = None
+    """When it began."""
     time_source: TimeSource | None = None
     """`gap`: from the answer to the next request, an upper bound."""
 
@@ -187,8 +227,11 @@ class Wait(Event):
     """Time of the client that is no tool."""
 
     kind: WaitKind
+    """What the client did meanwhile."""
     duration_ms: Milliseconds
+    """How long it took."""
     at_ms: Milliseconds | None = None
+    """When it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +239,9 @@ class ParallelStart(Event):
     """A fan-out on the parent's branch; child i is the branch (region, i)."""
 
     region: Count
+    """Number of the region."""
     num_branches: Positive
+    """How many children it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +249,7 @@ class ParallelEnd(Event):
     """The join of a region, on the parent's branch; a region without one is never joined."""
 
     region: Count
+    """Number of the region that is joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,18 +267,23 @@ class Trace:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     trace_id: HexId
+    """Random."""
     campaign: HexId
     """Random; shared prefixes are the same where campaign and id are."""
     token_source: TokenSource
     """Where counts come from unless an event says otherwise."""
     prefix_granularity: Positive = 1
+    """Prefixes are known in multiples of this many tokens only."""
     outputs: Literal["known", "unknown"] = "known"
     """Whether prefixes may reach into outputs; unknown for block formats that do not say."""
     volatile: Literal["sent", "masked"] = "sent"
+    """`masked`: lines that change by themselves, such as dates, were left out of the comparison of prompts."""
     output_matches: Count = 0
     """Equal beginnings of outputs that were seen and dropped (R4)."""
     shared_prefixes: tuple[SharedPrefix, ...] = ()
+    """In an order in which each stands behind the one it begins like."""
     events: tuple[TraceEvent, ...] = ()
+    """In the order in which they were seen."""
 
     def calls(self) -> Iterator[Call]:
         """Yield the calls in the order of their numbers."""
