@@ -15,7 +15,7 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from rotoscope.replayer.simulator.model import Answer, Message, ModelRequest, ToolCall
+from rotoscope.replayer.simulator.model import Answer, Message, ModelRequest, RandomModel, ToolCall
 
 TEST_ALL = "python -m unittest discover tests"
 SHOW_EXAMPLE = "python -m tally example.journal"
@@ -237,7 +237,9 @@ class Step:
 
 
 def answer(request: ModelRequest) -> Answer:
-    """Return the next answer of the conversation."""
+    """Return the next answer of the conversation; to a prompt that is none, such as a replay's, random words."""
+    if not request.messages:
+        return RandomModel().answer(request)
     offered = {str(tool["function"]["name"]) for tool in request.tools}
     if not {"list_files", "read_file", "search", "edit_file", "run_command", "finish"} <= offered:
         return Answer(text="Without the tools of examples/react there is nothing that I can do.")
