@@ -1,0 +1,357 @@
+"""The recorder: calls as they happen in, journal records out, a trace at the end; it does no I/O but the journal's.
+
+Nothing it does can hurt the agent: every method is guarded. Where something goes wrong the bytes are forwarded as they
+came, the recording of that call stops, and `trouble` says so once. Text lives in RAM until its call is closed; the key
+lives in RAM until the recorder is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+
+from rotoscope.recorder.building import build_trace
+from rotoscope.recorder.dialects import chat
+from rotoscope.recorder.hashing import KeyedHash, new_key
+from rotoscope.recorder.parts import KnownParts
+from rotoscope.recorder.sse import EventFilter
+from rotoscope.recorder.usage import Usage
+from rotoscope.traces.journal import (
+    CallEnded,
+    CallOpened,
+    Journal,
+    JournalHeader,
+    JournalRecord,
+    JournalWriter,
+)
+from rotoscope.traces.model import FinishReason, Trace
+
+_log = logging.getLogger(__name__)
+
+_OTHER_DIALECTS = {
+    "/completions": "text completions",
+    "/responses": "responses",
+    "/messages": "messages",
+    "/embeddings": "embeddings",
+}
+_LARGEST_ANSWER_BYTES = 64 << 20
+"""An answer that is longer than this in one piece is forwarded, but not recorded."""
+
+
+class Recorder:
+    """Record one run."""
+
+    def __init__(self, journal: JournalWriter, *, key: bytes | None = None, campaign: str | None = None) -> None:
+        self._journal: JournalWriter | None = journal
+        self._trouble: dict[str, None] = {}
+        self._header = JournalHeader(
+            trace_id=secrets.token_hex(8), campaign=campaign or secrets.token_hex(8), is_named=campaign is not None
+        )
+        self._records: list[JournalRecord] = []
+        self._hash: KeyedHash | None = KeyedHash(key or new_key())
+        self._parts = KnownParts(self._hash)
+        self._domains: dict[bytes, int] = {}
+        self._tools: dict[bytes, int] = {}
+        self._calls = 0
+        self._requests = 0
+        self._start_s: float | None = None
+        self.passed = 0
+        """Requests that were forwarded unrecorded."""
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"Recorder({self._calls} calls)"
+
+    @property
+    def trouble(self) -> list[str]:
+        """What could not be recorded, each once, without content."""
+        return list(self._trouble)
+
+    def request(self, path: str, body: bytes, *, at_s: float, headers: Mapping[str, str] = {}) -> Exchange:
+        """Take in a request as it arrives; `at_s` is monotonic. Never raises."""
+        path = path.partition("?")[0].rstrip("/")
+        if not path.endswith(chat.PATH) or self._hash is None:
+            return self._pass(path, body)
+        try:
+            return self._open(body, at_s)
+        except chat.NotAChat as error:
+            self._warn(f"a chat request was not recorded: {error}")
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._report("a request", error)
+        self.passed += 1
+        return Exchange(self, body)
+
+    def close(self) -> Trace | None:
+        """End the recording, forget the key and build the trace; None when no call was seen."""
+        if self._hash is None:
+            return None
+        self._hash = None
+        self._parts.forget()
+        self._domains.clear()
+        self._tools.clear()
+        if self._journal is not None:
+            try:
+                self._journal.close()
+            except OSError as error:
+                self._warn(f"the journal could not be closed ({type(error).__name__})")
+        journal = Journal(self._header, tuple(self._records))
+        self._records.clear()
+        return build_trace(journal)
+
+    def _begin(self) -> None:
+        assert self._journal is not None
+        try:
+            self._journal.begin(self._header)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._lose_journal(error)
+
+    def _pass(self, path: str, body: bytes) -> Exchange:
+        self.passed += 1
+        for ending, dialect in _OTHER_DIALECTS.items():
+            if path.endswith(ending) and body:
+                self._warn(f"a request in a dialect that is not recorded was passed on: {dialect}")
+        return Exchange(self, body)
+
+    def _open(self, body: bytes, at_s: float) -> Exchange:
+        request = chat.parse_request(body)
+        head, records = self._parts.head_of(request)
+        domain = self._domains.setdefault(self._digest(request.domain), len(self._domains))
+        if self._start_s is None:
+            self._start_s = at_s
+        number = self._requests if request.choices > 1 else None
+        calls = range(self._calls, self._calls + request.choices)
+        opened = [
+            CallOpened(call=call, domain=domain, head=head, request=number, at_ms=self._ms(at_s)) for call in calls
+        ]
+        asks = request.is_stream and not request.asks_for_usage
+        upstream = request.with_usage(body) if asks else body
+        self._calls += request.choices
+        self._requests += 1
+        self._write([*records, *opened])
+        return RecordedExchange(
+            self, upstream, calls=calls, head=head, at_s=at_s, is_stream=request.is_stream, withholds=asks
+        )
+
+    def _write(self, records: Sequence[JournalRecord]) -> None:
+        self._records.extend(records)
+        if self._journal is None or not records:
+            return
+        try:
+            self._journal.write(records)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._lose_journal(error)
+
+    def _lose_journal(self, error: Exception) -> None:
+        self._journal = None
+        self._warn(f"the journal cannot be written ({type(error).__name__}): the recording goes on in memory")
+
+    def _digest(self, data: bytes) -> bytes:
+        assert self._hash is not None
+        return self._hash.digest(data)
+
+    def _ms(self, at_s: float) -> float:
+        return max(0.0, round((at_s - (self._start_s or 0.0)) * 1000, 3))
+
+    def _tool(self, name: str) -> int:
+        return self._tools.setdefault(self._digest(name.encode()), len(self._tools) + 1)
+
+    def _report(self, what: str, error: Exception) -> None:
+        """Tell of a failure by its kind: the text of an exception may quote what was being read."""
+        self._warn(f"{what} was not recorded, the recorder failed ({type(error).__name__})")
+
+    def _warn(self, message: str) -> None:
+        if message not in self._trouble:
+            self._trouble[message] = None
+            _log.warning("%s", message)
+
+
+class Exchange:
+    """One request and its answer; this one only forwards."""
+
+    def __init__(self, recorder: Recorder, upstream_body: bytes) -> None:
+        self._recorder = recorder
+        self.upstream_body = upstream_body
+        """What to send upstream."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @property
+    def recorded(self) -> bool:
+        """Whether this call goes into the trace."""
+        return False
+
+    def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
+        """Tell that the answer begins."""
+
+    def chunk(self, data: bytes, *, at_s: float) -> bytes:
+        """Take in bytes of the answer as they arrive and return those to forward."""
+        return data
+
+    def end(self, *, at_s: float) -> bytes:
+        """Tell that the answer has ended and return the last bytes to forward."""
+        return b""
+
+    def cancelled(self, *, at_s: float) -> None:
+        """Tell that the client hung up."""
+
+    def failed(self, *, at_s: float) -> None:
+        """Tell that the upstream broke off, or could not be reached."""
+
+    def measured(self, ids: Sequence[int] | None) -> None:
+        """Take in the token ids of the prompt, None when they cannot be had."""
+
+
+class RecordedExchange(Exchange):
+    """One request whose calls are recorded."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        upstream_body: bytes,
+        *,
+        calls: range,
+        head: int,
+        at_s: float,
+        is_stream: bool,
+        withholds: bool,
+    ) -> None:
+        super().__init__(recorder, upstream_body)
+        self._calls = calls
+        self._head = head
+        self._at_s = at_s
+        self._now_s = at_s
+        self._is_stream = is_stream
+        self._withholds = withholds
+        self._status = 0
+        self._answer: chat.ChatAnswer | None = chat.ChatAnswer([chat.Choice() for _ in calls])
+        self._filter: EventFilter | None = None
+        self._whole: list[bytes] = []
+        self._whole_bytes = 0
+
+    @property
+    def recorded(self) -> bool:
+        return True
+
+    def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
+        self._status = status
+        kind = content_type.partition(";")[0].strip().lower()
+        if kind == "text/event-stream" or (not kind and self._is_stream and status == 200):
+            self._filter = EventFilter(self._take, withholds=self._withholds)
+
+    def chunk(self, data: bytes, *, at_s: float) -> bytes:
+        if self._answer is None:
+            return data
+        self._now_s = at_s
+        if self._filter is None:
+            return self._keep(data)
+        held = self._filter.held
+        try:
+            return self._filter.feed(data)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._give_up(error)
+            return held + data
+
+    def end(self, *, at_s: float) -> bytes:
+        if self._answer is None:
+            return b""
+        held = self._filter.held if self._filter else b""
+        try:
+            self._now_s = at_s
+            rest = self._filter.finish() if self._filter else b""
+            self._close(at_s)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._give_up(error)
+            return held
+        return rest
+
+    def cancelled(self, *, at_s: float) -> None:
+        self._break_off(at_s, "cancelled")
+
+    def failed(self, *, at_s: float) -> None:
+        self._break_off(at_s, "error")
+
+    def _take(self, data: bytes) -> bool:
+        assert self._answer is not None
+        return self._answer.take_event(data, self._now_s)
+
+    def _keep(self, data: bytes) -> bytes:
+        self._whole_bytes += len(data)
+        if self._whole_bytes <= _LARGEST_ANSWER_BYTES:
+            self._whole.append(data)
+        return data
+
+    def _break_off(self, at_s: float, reason: FinishReason) -> None:
+        if self._answer is None:
+            return
+        try:
+            self._close(at_s, reason)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._forget()
+        self._recorder._report("a call", error)
+
+    def _forget(self) -> None:
+        self._answer = None
+        self._filter = None
+        self._whole.clear()
+
+    def _close(self, at_s: float, reason: FinishReason | None = None) -> None:
+        answer = self._answer
+        assert answer is not None
+        if self._filter is None and reason is None:
+            answer.take_whole(b"".join(self._whole), self._now_s)
+        self._forget()
+        if self._recorder._hash is not None:
+            self._recorder._write(self._ended(answer, at_s, reason))
+
+    def _ended(self, answer: chat.ChatAnswer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
+        recorder = self._recorder
+        usage = answer.usage or Usage()
+        outputs = [choice.sent_back() for choice in answer.choices]
+        shares = _shares(usage.completion_tokens, [size for _, size in outputs])
+        records: list[JournalRecord] = []
+        for call, choice, (part, size), share in zip(self._calls, answer.choices, outputs, shares, strict=True):
+            known = None
+            if size:
+                known, fresh = recorder._parts.behind(self._head, part)
+                records.extend(fresh)
+            failed = answer.is_error or self._status >= 400
+            first_s = choice.first_at_s
+            records.append(
+                CallEnded(
+                    call=call,
+                    at_ms=recorder._ms(at_s),
+                    finish_reason=reason or ("error" if failed else choice.finish_reason),
+                    status=self._status,
+                    ttft_ms=None if first_s is None else max(0.0, round((first_s - self._at_s) * 1000, 3)),
+                    prompt_tokens=usage.prompt_tokens,
+                    completion_tokens=share,
+                    reasoning_tokens=usage.reasoning_tokens if len(outputs) == 1 else None,
+                    cached_tokens=usage.cached_tokens,
+                    output_bytes=size,
+                    reasoning_bytes=part.reasoning_bytes,
+                    chunks=choice.chunks,
+                    answer=known,
+                    tools=tuple(recorder._tool(name) for name in choice.tool_names),
+                    is_split=len(outputs) > 1,
+                )
+            )
+        return records
+
+
+def _shares(total: int | None, sizes: list[int]) -> list[int | None]:
+    """Share out a sum of tokens by size; the shares add up."""
+    if total is None or len(sizes) == 1:
+        return [total] * len(sizes)
+    weights = [size + 1 for size in sizes]
+    shares: list[int | None] = []
+    left, left_weight = total, sum(weights)
+    for weight in weights:
+        share = round(left * weight / left_weight)
+        shares.append(share)
+        left, left_weight = left - share, left_weight - weight
+    return shares

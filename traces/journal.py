@@ -1,0 +1,247 @@
+"""The journal of a recording in progress: JSON Lines that survive a kill, from which the trace is computed.
+
+The first line is the header; then one record a line, flushed as it happens: `part` (a part of a prompt, by keyed
+digests and sizes), `open` (a request), `end` (its answer: times and usage) and `measured` (a prompt whose token ids
+the server gave). Keyed digests, counts, times, closed sets and dense ids only; the key is nowhere.
+A last line that was cut by a kill is left out, damage anywhere else is a TraceError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeAlias
+
+import orjson
+from annotated_types import Le
+from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
+
+from rotoscope.traces.errors import TraceError
+from rotoscope.traces.model import Count, FinishReason, Flag, HexId, Milliseconds, Positive
+
+JOURNAL_FORMAT = "rotoscope.journal"
+JOURNAL_VERSION = 1
+
+Digest: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{32}$")]
+ShortDigests: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^([0-9a-f]{16})*$")]
+"""Digests of 8 bytes, one behind the other."""
+PartRole: TypeAlias = Literal["system", "user", "tool", "assistant", "tools"]
+"""The role of a message; `tools` are the tool schemas and what else a template may read beside the messages."""
+HttpStatus: TypeAlias = Annotated[Count, Le(999)]
+
+_REFUSE_UNKNOWN = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalHeader:
+    """Whose recording this is."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    trace_id: HexId
+    campaign: HexId
+    is_named: Flag = False
+    """Whether the campaign goes beyond this run, so that ids of shared prefixes follow from digests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSeen:
+    """A part of a prompt behind the parts before it; written when it is first seen."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    part: Count
+    parent: Count | None = None
+    """The part it stands behind, None at the start of a prompt."""
+    role: PartRole
+    digest: Digest
+    """Of this part and all before it, exactly as they were sent."""
+    borders: ShortDigests
+    """Of its text alone, without what tokenizers or templates may ignore, up to each border; the last is the whole."""
+    text_bytes: Count
+    """UTF-8 bytes of its text, arguments of tool calls included."""
+    loose_bytes: Count
+    """Bytes of the text that the borders are digests of."""
+    most_tokens: Count
+    """No tokenizer that falls back on bytes and no template makes more of it."""
+    reasoning_bytes: Count = 0
+    """Thinking that was sent back with an answer."""
+    has_calls: Flag = False
+    """An answer that asks for tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOpened:
+    """A request that arrived."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    call: Count
+    """In order of arrival; attempts that failed are numbered too."""
+    domain: Count
+    head: Count
+    """The last part of its prompt."""
+    request: Count | None = None
+    """Shared by the choices of one request."""
+    at_ms: Milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnded:
+    """How a call ended."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    call: Count
+    at_ms: Milliseconds
+    finish_reason: FinishReason
+    status: HttpStatus = 0
+    """Of HTTP; 0 when there was no answer."""
+    ttft_ms: Milliseconds | None = None
+    prompt_tokens: Positive | None = None
+    completion_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    cached_tokens: Count | None = None
+    output_bytes: Count = 0
+    """What was delivered, thinking included."""
+    reasoning_bytes: Count = 0
+    chunks: Count = 0
+    """Pieces of output that were delivered."""
+    answer: Count | None = None
+    """The part that the whole answer is when it is sent back, thinking included."""
+    tools: tuple[Count, ...] = ()
+    """Pseudonyms of the tools it asked for."""
+    is_split: Flag = False
+    """Whether completion_tokens is this choice's share of a sum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallMeasured:
+    """The prompt's token ids are known: it shares exactly `tokens` with `of` and no more with any measured before."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    call: Count
+    of: Count | None = None
+    tokens: Count
+    prompt_tokens: Positive
+
+
+JournalRecord: TypeAlias = PartSeen | CallOpened | CallEnded | CallMeasured
+
+_KINDS: dict[str, type[JournalRecord]] = {
+    "part": PartSeen,
+    "open": CallOpened,
+    "end": CallEnded,
+    "measured": CallMeasured,
+}
+_KIND_OF = {record: kind for kind, record in _KINDS.items()}
+_DEFAULTS = {record: {field.name: field.default for field in fields(record)} for record in (*_KIND_OF, JournalHeader)}
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A header and what was recorded under it."""
+
+    header: JournalHeader
+    records: tuple[JournalRecord, ...]
+
+
+class JournalWriter:
+    """Append records to a file and flush each batch; the file is opened unbuffered when a path is given."""
+
+    def __init__(self, destination: Path | BinaryIO) -> None:
+        self._file: BinaryIO = destination.open("wb", buffering=0) if isinstance(destination, Path) else destination
+
+    def __repr__(self) -> str:
+        return "JournalWriter()"
+
+    def begin(self, header: JournalHeader) -> None:
+        """Write the header. Raises OSError."""
+        first = {"format": JOURNAL_FORMAT, "version": JOURNAL_VERSION} | _without_defaults(header)
+        self._file.write(orjson.dumps(first, option=orjson.OPT_APPEND_NEWLINE))
+        self._file.flush()
+
+    def write(self, records: Iterable[JournalRecord]) -> None:
+        """Append the records in one piece. Raises OSError."""
+        self._file.write(b"".join(map(_line, records)))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file. Raises OSError."""
+        self._file.close()
+
+
+def read_journal(path: Path) -> Journal:
+    """Read the journal of a recording, cut last line or not.
+
+    Raises TraceError with line and field where it is damaged, OSError when it cannot be read.
+    """
+    return parse_journal(path.read_bytes(), path=str(path))
+
+
+def parse_journal(data: bytes, *, path: str = "journal") -> Journal:
+    """Read a journal from memory."""
+    lines = data.split(b"\n")[:-1]
+    if not lines:
+        raise TraceError("expected the header of a recording, found nothing that can be recovered", path=path)
+    header = _read_header(lines[0], path)
+    return Journal(header, tuple(_read(line, number, path) for number, line in enumerate(lines[1:], start=2)))
+
+
+def _line(record: JournalRecord) -> bytes:
+    kind = {"record": _KIND_OF[type(record)]}
+    return orjson.dumps(kind | _without_defaults(record), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _without_defaults(record: JournalRecord | JournalHeader) -> dict[str, Any]:
+    defaults = _DEFAULTS[type(record)]
+    return {name: value for name, default in defaults.items() if (value := getattr(record, name)) != default}
+
+
+def _read_header(line: bytes, path: str) -> JournalHeader:
+    content = _object(line, 1, path)
+    if content.pop("format", None) != JOURNAL_FORMAT:
+        raise TraceError(f"expected {JOURNAL_FORMAT!r}: this is no journal", path=f"{path}:1", field="format")
+    if (version := content.pop("version", None)) != JOURNAL_VERSION:
+        raise TraceError(
+            f"expected version {JOURNAL_VERSION}, found {version!r}; recover it with the release that wrote it",
+            path=f"{path}:1",
+            field="version",
+        )
+    header: JournalHeader = _valid(JournalHeader, content, 1, path)
+    return header
+
+
+def _read(line: bytes, number: int, path: str) -> JournalRecord:
+    content = _object(line, number, path)
+    kind = content.pop("record", None)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise TraceError(f"expected one of {', '.join(_KINDS)}", path=f"{path}:{number}", field="record")
+    record: JournalRecord = _valid(_KINDS[kind], content, number, path)
+    return record
+
+
+def _object(line: bytes, number: int, path: str) -> dict[str, Any]:
+    try:
+        content = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        content = None
+    if not isinstance(content, dict):
+        raise TraceError("expected a JSON object: the journal is damaged here", path=f"{path}:{number}")
+    return content
+
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def _valid(kind: type, content: dict[str, Any], number: int, path: str) -> Any:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    try:
+        return _ADAPTERS[kind].validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(step) for step in first["loc"])
+        raise TraceError(first["msg"].lower(), path=f"{path}:{number}", field=field) from None
