@@ -286,7 +286,7 @@ class RecordedExchange(Exchange):
         if self._answer is None:
             return
         try:
-            self._close(at_s, reason)
+            self._close(at_s, None if self._answer.is_done else reason)  # who leaves after the end has it all
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._give_up(error)
 
