@@ -1,0 +1,289 @@
+"""Claim: recording by usage alone costs at most 2 times the CPU of a bare reverse proxy a request, and 1.5 times a chunk.
+
+Both proxies run in processes of their own in front of one upstream, and take turns. The bare one is the shortest aiohttp
+proxy that does the same on the wire: whole body read, pooled connections, the answer passed on as it comes.
+
+- a request: one of a growing conversation of about 100 KB; its answer is a short response stream.
+- a chunk: one of a long response stream; each is read alone, as the upstream sends it when the client has the last one.
+
+Run: python benchmarks/gateway.py [ROUNDS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+MOST_PER_REQUEST = 2.0
+MOST_PER_CHUNK = 1.5
+
+ROUNDS = 9
+TURNS = 60
+FIRST_OUTPUTS = 110
+"""Tool outputs that a conversation begins with; about 80 KB, 120 KB at its end."""
+EVENTS_A_TURN = 4
+STREAMS = 4
+EVENTS_A_STREAM = 400
+
+WORD = " the quick answer"
+
+Start = Callable[[str, Path], AbstractAsyncContextManager[str]]
+"""Runs a proxy in front of an upstream, with a folder for its files."""
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy in its own process."""
+
+    origin: str
+    pipe: Connection
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds it has used since it started."""
+        self.pipe.send(None)
+        used: float = self.pipe.recv()
+        return used
+
+
+class Upstream:
+    """Answers with as many events as the request's seed says, each when the client has the one before."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(0))
+
+    def received(self, stream: str, events: int) -> None:
+        """Let the upstream send as many more events."""
+        for _ in range(events):
+            self._turns[stream].release()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Stream an answer."""
+        body = await request.read()
+        stream, events = request.headers["x-stream"], int(request.headers["x-events"])
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for number in range(events):
+            await response.write(event({"content": WORD}, "stop" if number == events - 1 else None))
+            await self._turns[stream].acquire()
+        if b'"include_usage"' in body:
+            await response.write(usage_event(len(body) // 4, events * 3))
+        await response.write(b"data: [DONE]\n\n")
+        del self._turns[stream]
+        return response
+
+
+def event(delta: dict[str, str], finish_reason: str | None) -> bytes:
+    """Return one event of a response stream."""
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+    return _sse({"choices": [choice]})
+
+
+def usage_event(prompt_tokens: int, completion_tokens: int) -> bytes:
+    """Return the event that tells usage."""
+    total = prompt_tokens + completion_tokens
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total}
+    return _sse({"choices": [], "usage": usage})
+
+
+def _sse(fields: dict[str, object]) -> bytes:
+    head = {"id": "chatcmpl-5f0c2e", "object": "chat.completion.chunk", "created": 1760000000, "model": "model"}
+    return b"data: " + json.dumps(head | fields).encode() + b"\n\n"
+
+
+def conversation(seed: int) -> Iterator[bytes]:
+    """Yield the bodies of a conversation that grows by an answer and a tool's output a turn."""
+    messages = [{"role": "system", "content": f"You are agent {seed}. " + "Be careful and brief. " * 60}]
+    messages += [_tool_output(seed, number) for number in range(FIRST_OUTPUTS)]
+    while True:
+        yield json.dumps({"model": "model", "stream": True, "temperature": 0, "messages": messages}).encode()
+        messages += [{"role": "assistant", "content": WORD * EVENTS_A_TURN}, _tool_output(seed, len(messages))]
+
+
+def _tool_output(seed: int, number: int) -> dict[str, str]:
+    return {"role": "user", "content": f"Output {number} of {seed}:\n" + "x = f(y)\n" * 60}
+
+
+@asynccontextmanager
+async def bare_proxy(upstream: str, _: Path) -> AsyncIterator[str]:
+    """Run the bare reverse proxy; give its origin."""
+    session = aiohttp.ClientSession(auto_decompress=False)
+    dropped = {"host", "connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"}
+
+    async def forward(request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
+        async with session.request(request.method, upstream + request.raw_path, data=body, headers=headers) as answer:
+            kept = {name: value for name, value in answer.headers.items() if name.lower() not in dropped}
+            response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=kept)
+            await response.prepare(request)
+            async for data in answer.content.iter_any():
+                await response.write(data)
+            await response.write_eof()
+            return response
+
+    app = web.Application(client_max_size=1 << 30)
+    app.router.add_route("*", "/{path:.*}", forward)
+    async with session, listening(app) as origin:
+        yield origin
+
+
+@asynccontextmanager
+async def recording_gateway(upstream: str, folder: Path) -> AsyncIterator[str]:
+    """Run the gateway with a recorder that counts by usage alone; give its origin."""
+    from rotoscope.proxy.gateway import Gateway
+    from rotoscope.proxy.upstream import open_session, upstream_given
+    from rotoscope.recorder.recorder import Recorder
+    from rotoscope.traces.journal import JournalWriter
+
+    chosen = upstream_given(upstream)
+    recorder = Recorder(JournalWriter(folder / "run.journal"))
+    async with open_session(chosen) as session:
+        gateway = Gateway(chosen, recorder, session=session, notice=print)
+        try:
+            yield await gateway.start()
+        finally:
+            await gateway.stop(drain_s=1.0)
+
+
+@asynccontextmanager
+async def listening(app: web.Application) -> AsyncIterator[str]:
+    """Run a server on a free port; give its origin."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def serve(start: Start, upstream: str, folder: Path, pipe: Connection) -> None:
+    """Run a proxy; send its origin, then the CPU seconds used so far whenever asked, until told to end."""
+
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        def answer() -> None:
+            if pipe.recv() == "end":
+                ended.set()
+            else:
+                pipe.send(time.process_time())
+
+        async with start(upstream, folder) as origin:
+            pipe.send(origin)
+            asyncio.get_running_loop().add_reader(pipe.fileno(), answer)
+            await ended.wait()
+
+    asyncio.run(main())
+
+
+@contextmanager
+def process(start: Start, upstream: str, folder: Path) -> Iterator[Proxy]:
+    """Run a proxy in a process of its own."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    child = spawn.Process(target=serve, args=(start, upstream, folder, theirs))
+    child.start()
+    try:
+        yield Proxy(ours.recv(), ours)
+    finally:
+        ours.send("end")
+        child.join()
+
+
+class Client:
+    """Sends bodies and takes answers, event by event."""
+
+    def __init__(self, session: aiohttp.ClientSession, upstream: Upstream) -> None:
+        self._session = session
+        self._upstream = upstream
+        self._numbers = itertools.count()
+
+    async def call(self, proxy: Proxy, body: bytes, *, events: int) -> int:
+        """Send one request; return how many chunks its answer came in."""
+        stream = str(next(self._numbers))
+        headers = {"Content-Type": "application/json", "x-stream": stream, "x-events": str(events)}
+        chunks = 0
+        async with self._session.post(f"{proxy.origin}/v1/chat/completions", data=body, headers=headers) as answer:
+            async for data in answer.content.iter_any():
+                chunks += 1
+                self._upstream.received(stream, data.count(b"\n\n"))
+        return chunks
+
+
+async def request_cost_s(client: Client, proxy: Proxy, seed: int) -> float:
+    """Return the proxy's CPU seconds a request of a growing conversation."""
+    before = proxy.cpu_s()
+    for body in itertools.islice(conversation(seed), TURNS):
+        await client.call(proxy, body, events=EVENTS_A_TURN)
+    return (proxy.cpu_s() - before) / TURNS
+
+
+async def chunk_cost_s(client: Client, proxy: Proxy, seed: int) -> float:
+    """Return the proxy's CPU seconds a chunk of long response streams, several at once."""
+    bodies = [
+        json.dumps(
+            {"model": "model", "stream": True, "messages": [{"role": "user", "content": f"{seed} {n}"}]}
+        ).encode()
+        for n in range(STREAMS)
+    ]
+    before = proxy.cpu_s()
+    chunks = await asyncio.gather(*(client.call(proxy, body, events=EVENTS_A_STREAM) for body in bodies))
+    return (proxy.cpu_s() - before) / sum(chunks)
+
+
+async def measure(rounds: int, folder: Path) -> bool:
+    """Measure both proxies in turn, print the costs and their ratios; return whether the claims hold."""
+    upstream = Upstream()
+    app = web.Application(client_max_size=1 << 30)
+    app.router.add_post("/v1/chat/completions", upstream.answer)
+    costs: dict[str, list[float]] = defaultdict(list)
+    async with listening(app) as origin, aiohttp.ClientSession() as session:
+        client = Client(session, upstream)
+        with process(bare_proxy, origin, folder) as bare, process(recording_gateway, origin, folder) as gateway:
+            for seed in range(rounds + 1):
+                for name, proxy in (("bare", bare), ("gateway", gateway)):
+                    costs[f"{name} request"].append(await request_cost_s(client, proxy, seed))
+                    costs[f"{name} chunk"].append(await chunk_cost_s(client, proxy, seed))
+    medians = {name: statistics.median(values[1:]) for name, values in costs.items()}  # the first round warms up
+    holds = [report(medians, "request", MOST_PER_REQUEST), report(medians, "chunk", MOST_PER_CHUNK)]
+    return all(holds)
+
+
+def report(medians: dict[str, float], unit: str, most: float) -> bool:
+    """Print one claim with its figures; return whether it holds."""
+    bare, gateway = medians[f"bare {unit}"], medians[f"gateway {unit}"]
+    ratio = gateway / bare
+    verdict = "holds" if ratio <= most else "DOES NOT HOLD"
+    print(
+        f"CPU a {unit}: bare proxy {bare * 1e6:.0f} us, gateway {gateway * 1e6:.0f} us, "
+        f"ratio {ratio:.2f} (at most {most}): {verdict}"
+    )
+    return ratio <= most
+
+
+def main() -> None:
+    """Run the benchmark; exit with 1 when a claim does not hold."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    with tempfile.TemporaryDirectory() as folder:
+        holds = asyncio.run(measure(rounds, Path(folder)))
+    sys.exit(0 if holds else 1)
+
+
+if __name__ == "__main__":
+    main()

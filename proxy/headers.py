@@ -1,0 +1,48 @@
+"""Which header lines pass the gateway: all but those that are about one connection (RFC 9110, 7.6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from multidict import CIMultiDict
+
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+OF_THE_GATEWAY = frozenset({b"host", b"expect"})
+"""The gateway is the one who is asked and who answers `100 Continue`."""
+
+
+def end_to_end(raw: Iterable[tuple[bytes, bytes]], *, without: Container[bytes] = ()) -> CIMultiDict[str]:
+    """Return the header lines that pass, in their order, spelling and number.
+
+    `without` names further ones to leave out, in lower case.
+    """
+    lines = [(name.lower(), name, value) for name, value in raw]
+    listed = {
+        option.strip() for lower, _, value in lines if lower == b"connection" for option in value.lower().split(b",")
+    }
+    kept: CIMultiDict[str] = CIMultiDict()
+    for lower, name, value in lines:
+        if lower not in HOP_BY_HOP and lower not in listed and lower not in without:
+            kept.add(name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
+    return kept
+
+
+def in_one_spelling(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """Return the lines with repeated names spelled as they were first.
+
+    aiohttp's client takes two spellings of a name for two names, and loses a line.
+    """
+    spelling: dict[str, str] = {}
+    return CIMultiDict((spelling.setdefault(name.lower(), name), value) for name, value in headers.items())

@@ -1,0 +1,164 @@
+"""Exact mode: ask the upstream itself for the token ids of each recorded prompt, after its answer has been forwarded.
+
+Two forms of server are known. llama-server: `POST /apply-template` renders the messages, `POST /tokenize` gives the ids
+of the text. vLLM: `POST /tokenize` takes the messages themselves. Which one it is is found out at the first prompt.
+
+The prompt travels to the server a second time; it is held in RAM until its ids have come, and dropped then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import orjson
+
+from rotoscope.proxy.upstream import Upstream
+from rotoscope.recorder.recorder import Exchange
+
+QUEUE_LENGTH = 256
+"""Prompts that may wait to be measured; further ones stay unmeasured, so that RAM is bounded."""
+
+ANSWER_TIMEOUT_S = 60.0
+"""How long the server may take to render or to tokenize one prompt."""
+
+_OF_THE_CLIENT = ("authorization", "api-key", "x-api-key")
+"""Header lines that let a request in: the measuring requests go to the same server and need the same."""
+
+_TEMPLATE_FIELDS = frozenset(
+    {
+        "model",
+        "messages",
+        "tools",
+        "add_generation_prompt",
+        "continue_final_message",
+        "add_special_tokens",
+        "chat_template",
+        "chat_template_kwargs",
+        "mm_processor_kwargs",
+    }
+)
+"""What of a chat request vLLM's /tokenize takes."""
+
+
+class Unmeasurable(Exception):
+    """The server does not answer as the form asked for wants; the text says what it did."""
+
+
+class NoSuchForm(Unmeasurable):
+    """The server does not know the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    exchange: Exchange = field(repr=False)
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+
+class Measurer:
+    """Measure the prompts that are submitted, one after another, in a task of its own."""
+
+    missed = 0
+    """Prompts that stayed unmeasured."""
+
+    def __init__(self, upstream: Upstream, session: aiohttp.ClientSession, *, notice: Callable[[str], None]) -> None:
+        self._upstream = upstream
+        self._session = session
+        self._notice = notice
+        self._said: set[str] = set()
+        self._queue: asyncio.Queue[_Prompt] = asyncio.Queue(QUEUE_LENGTH)
+        self._form: Callable[[_Prompt], Awaitable[list[int]]] | None = None
+
+    def submit(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
+        """Put the prompt of an ended exchange in line; never waits."""
+        kept = {name: headers[name] for name in _OF_THE_CLIENT if name in headers}
+        prompt = _Prompt(exchange, exchange.upstream_body, kept)
+        try:
+            self._queue.put_nowait(prompt)
+        except asyncio.QueueFull:
+            self._miss(prompt, "the server tokenizes more slowly than the agent calls")
+
+    async def run(self) -> None:
+        """Measure what is submitted until cancelled."""
+        while True:
+            prompt = await self._queue.get()
+            try:
+                prompt.exchange.measured(await self._ids(prompt))
+            except Unmeasurable as problem:
+                self._miss(prompt, str(problem))
+            except (TimeoutError, aiohttp.ClientError) as error:
+                self._miss(prompt, f"asking the server failed ({type(error).__name__})")
+            finally:
+                del prompt
+                self._queue.task_done()
+
+    async def finish(self, *, timeout_s: float) -> None:
+        """Wait until all that was submitted is measured, at most `timeout_s`; the rest stays unmeasured."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._queue.join()
+        except TimeoutError:
+            while not self._queue.empty():
+                self._miss(self._queue.get_nowait(), "the server had not tokenized every prompt when recording ended")
+
+    def _miss(self, prompt: _Prompt, reason: str) -> None:
+        self.missed += 1
+        prompt.exchange.measured(None)
+        if reason not in self._said:
+            self._said.add(reason)
+            self._notice(f"a prompt could not be measured, its prefix keeps bounds from usage: {reason}")
+
+    async def _ids(self, prompt: _Prompt) -> list[int]:
+        if self._form is not None:
+            return await self._form(prompt)
+        for form in (self._rendered_ids, self._ids_of_messages):
+            try:
+                ids = await form(prompt)
+            except NoSuchForm:
+                continue
+            self._form = form
+            return ids
+        raise Unmeasurable("the server has neither /apply-template nor a /tokenize that takes messages")
+
+    async def _rendered_ids(self, prompt: _Prompt) -> list[int]:
+        """Ask as llama-server wants it; the flags are those that its chat endpoint uses itself."""
+        rendered = await self._post("/apply-template", prompt.body, prompt.headers)
+        content = {"content": rendered.get("prompt", ""), "add_special": True, "parse_special": True}
+        return _tokens(await self._post("/tokenize", orjson.dumps(content), prompt.headers))
+
+    async def _ids_of_messages(self, prompt: _Prompt) -> list[int]:
+        """Ask as vLLM wants it."""
+        request: dict[str, Any] = orjson.loads(prompt.body)
+        asked = {"add_generation_prompt": True} | {k: v for k, v in request.items() if k in _TEMPLATE_FIELDS}
+        return _tokens(await self._post("/tokenize", orjson.dumps(asked), prompt.headers))
+
+    async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        async with self._session.post(
+            self._upstream.server_url(path),
+            data=body,
+            headers={**headers, "Content-Type": "application/json", "Accept-Encoding": "identity"},
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S),
+        ) as answer:
+            if answer.status in (404, 405, 501):
+                raise NoSuchForm(f"{path} answers {answer.status}")
+            if answer.status != 200:
+                raise Unmeasurable(f"{path} answers {answer.status}")
+            try:
+                parsed = orjson.loads(await answer.read())
+            except orjson.JSONDecodeError:
+                raise Unmeasurable(f"{path} answers with something else than JSON") from None
+        if not isinstance(parsed, dict):
+            raise Unmeasurable(f"{path} answers with something else than an object")
+        return parsed
+
+
+def _tokens(answer: dict[str, Any]) -> list[int]:
+    tokens = answer.get("tokens")
+    if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+        raise Unmeasurable("/tokenize answers without token ids")
+    return tokens

@@ -1,0 +1,184 @@
+"""One request on its way: to the upstream, and its answer back to the client as it comes.
+
+Every byte of the answer passes unchanged, but for what the recorder holds back of an answer it asked to be longer (the
+usage chunk). The recorder reads plain text: the gateway asks for identity encoding, and takes gzip off where it comes
+all the same. Nothing is tried twice, no redirect is followed, and a client that hangs up ends the upstream's request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zlib
+from collections.abc import Callable
+
+import aiohttp
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+from rotoscope.proxy.headers import OF_THE_GATEWAY, end_to_end, in_one_spelling
+from rotoscope.proxy.reasons import reason_of
+from rotoscope.recorder.recorder import Exchange
+
+LARGE_BODY_BYTES = 1 << 20
+"""Larger bodies are handed to the socket in pieces; in one piece they would hold up every other call."""
+
+_GZIP = zlib.MAX_WBITS | 16
+_UPSTREAM_FAILED = (aiohttp.ClientError, OSError, asyncio.TimeoutError, zlib.error)
+
+
+class ClientGone(Exception):
+    """The client hung up while its answer was being written."""
+
+
+class PassedResponse(web.StreamResponse):
+    """An answer that has the upstream's header lines and none of aiohttp's own."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, *, without: set[bytes]) -> None:
+        super().__init__(status=answer.status, reason=answer.reason)
+        self.headers.extend(end_to_end(answer.raw_headers, without=without))
+        self._additions = [name for name in ("Content-Type", "Date", "Server") if name not in answer.headers]
+
+    def drop_additions(self) -> None:
+        """Take out what aiohttp adds to a header before it is sent."""
+        for name in self._additions:
+            self.headers.pop(name, None)
+
+
+class Relay:
+    """Carry one request through, and tell its exchange what happens when."""
+
+    failure = ""
+    """Why the upstream could not answer, in words for people; empty when it could."""
+    is_complete = False
+    """Whether the answer came to its end."""
+
+    def __init__(
+        self, request: web.Request, exchange: Exchange, *, session: aiohttp.ClientSession, clock: Callable[[], float]
+    ) -> None:
+        self._request = request
+        self._exchange = exchange
+        self._is_recorded = exchange.recorded
+        self._session = session
+        self._clock = clock
+        self._decoder: zlib._Decompress | None = None
+        self._answer: aiohttp.ClientResponse | None = None
+        self._response: web.StreamResponse = web.Response(status=502)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the upstream answered with status 200 and came to the end of it."""
+        return self.is_complete and self._answer is not None and self._answer.status == 200
+
+    async def run(self, url: URL, body: bytes | aiohttp.StreamReader, *, shortens: bool) -> web.StreamResponse:
+        """Send the request to `url` with `body`, pass the answer on and return it.
+
+        `shortens` says that the recorder may hold bytes of the answer back, so that its length is not known before.
+        """
+        try:
+            async with self._session.request(
+                self._request.method, url, data=_payload(body), headers=self._headers(body), allow_redirects=False
+            ) as self._answer:
+                await self._begin(self._answer, shortens=shortens)
+                await self._pass(self._answer)
+        except asyncio.CancelledError:
+            self._client_left()
+            raise
+        except ClientGone:
+            self._client_left()
+        except _UPSTREAM_FAILED as error:
+            self._upstream_failed(reason_of(error))
+        return self._response
+
+    def _headers(self, body: bytes | aiohttp.StreamReader) -> CIMultiDict[str]:
+        without = set(OF_THE_GATEWAY)
+        if isinstance(body, bytes):
+            without.add(b"content-length")
+        if self._is_recorded:
+            without.add(b"accept-encoding")
+        headers = in_one_spelling(end_to_end(self._request.raw_headers, without=without))
+        if self._is_recorded:
+            headers.add("Accept-Encoding", "identity")
+        return headers
+
+    async def _begin(self, answer: aiohttp.ClientResponse, *, shortens: bool) -> None:
+        without: set[bytes] = set()
+        if self._is_recorded:
+            without |= self._read_as_text(answer)
+            if shortens:
+                without.add(b"content-length")
+            self._exchange.response(
+                answer.status, at_s=self._clock(), content_type=answer.headers.get("Content-Type", "")
+            )
+        self._response = PassedResponse(answer, without=without)
+        try:
+            await self._response.prepare(self._request)
+        except ConnectionError as error:
+            raise ClientGone from error
+
+    def _read_as_text(self, answer: aiohttp.ClientResponse) -> set[bytes]:
+        """Make the answer readable for the recorder; return the header lines that are no longer true of it."""
+        encoding = answer.headers.get("Content-Encoding", "identity").lower()
+        if encoding == "identity":
+            return set()
+        if encoding in ("gzip", "x-gzip"):
+            self._decoder = zlib.decompressobj(_GZIP)
+            return {b"content-encoding", b"content-length"}
+        self.failure = "it sent an encoding that was not asked for and cannot be recorded"
+        self._exchange.failed(at_s=self._clock())
+        self._is_recorded = False
+        return set()
+
+    async def _pass(self, answer: aiohttp.ClientResponse) -> None:
+        async for data in answer.content.iter_any():
+            if self._decoder is not None:
+                data = self._decoder.decompress(data)
+            if self._is_recorded:
+                data = self._exchange.chunk(data, at_s=self._clock())
+            if data:
+                await self._write(data)
+        rest = self._exchange.end(at_s=self._clock()) if self._is_recorded else b""
+        self.is_complete = True
+        if rest:
+            await self._write(rest)
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            await self._response.write(data)
+        except ConnectionError as error:
+            raise ClientGone from error
+
+    def _client_left(self) -> None:
+        """Close the exchange: a client may leave without harm once the upstream has said all."""
+        if self.is_complete or not self._is_recorded:
+            return
+        if self._answer is not None and self._answer.content.at_eof():
+            self._exchange.end(at_s=self._clock())
+        else:
+            self._exchange.cancelled(at_s=self._clock())
+
+    def _upstream_failed(self, reason: str) -> None:
+        self.failure = reason
+        if self._is_recorded:
+            self._exchange.failed(at_s=self._clock())
+        if not self._response.prepared:
+            self._response = gateway_error(502, f"the gateway could not reach the upstream server: {reason}")
+        elif self._request.transport is not None:
+            # The client must not take what it has for the whole answer: its connection breaks off as the upstream's did.
+            self._request.transport.close()
+
+
+def gateway_error(status: int, message: str) -> web.Response:
+    """Return an error of the gateway itself, in the form that OpenAI clients read."""
+    error = {"message": f"rotoscope: {message}", "type": "gateway_error", "param": None, "code": None}
+    return web.Response(status=status, body=orjson.dumps({"error": error}), content_type="application/json")
+
+
+def _payload(body: bytes | aiohttp.StreamReader) -> bytes | io.BytesIO | aiohttp.StreamReader | None:
+    if not isinstance(body, bytes):
+        return body
+    if len(body) > LARGE_BODY_BYTES:
+        return io.BytesIO(body)
+    return body or None

@@ -1,0 +1,46 @@
+"""What a recording says at its end: calls, tokens, and how much the server found in its cache."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rotoscope.traces.model import Call, Trace
+
+_ENDINGS = {"cancelled": "cancelled", "error": "failed", "lost": "lost"}
+
+
+def summary(trace: Trace) -> list[str]:
+    """Return the lines that sum up a recorded trace."""
+    calls = list(trace.calls())
+    prompt_tokens = sum(call.prompt_tokens for call in calls)
+    completion_tokens = sum(call.completion_tokens for call in calls)
+    counted = f"{prompt_tokens:,} prompt tokens, {completion_tokens:,} completion tokens"
+    lines = [f"{_count(len(calls), 'call')}{_endings(calls)}, {counted}"]
+    if estimated := sum(_is_estimated(call, trace) for call in calls):
+        lines.append(f"{_count(estimated, 'call')} came without usage from the server: tokens are estimates there")
+    if rate := live_hit_rate(calls):
+        lines.append(f"live hit rate {rate[0]:.1%}: cached tokens of prompt tokens, as the server told for {rate[1]}")
+    return lines
+
+
+def live_hit_rate(calls: Sequence[Call]) -> tuple[float, str] | None:
+    """Return cached / prompt tokens over the calls whose answers told both, pooled, and over how many calls."""
+    told = [call for call in calls if call.cached_tokens is not None]
+    prompt_tokens = sum(call.prompt_tokens for call in told)
+    if not prompt_tokens:
+        return None
+    return sum(call.cached_tokens or 0 for call in told) / prompt_tokens, _count(len(told), "call")
+
+
+def _endings(calls: Sequence[Call]) -> str:
+    ends = Counter(_ENDINGS[call.finish_reason] for call in calls if call.finish_reason in _ENDINGS)
+    return f" ({', '.join(f'{number} {ending}' for ending, number in sorted(ends.items()))})" if ends else ""
+
+
+def _is_estimated(call: Call, trace: Trace) -> bool:
+    return (call.prompt_tokens_source or trace.token_source) == "estimate"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

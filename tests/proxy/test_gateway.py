@@ -1,0 +1,253 @@
+"""What the upstream receives, and how the gateway starts, stops and speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from loopback import (
+    CHAT,
+    PATIENCE_S,
+    WHOLE,
+    RawUpstream,
+    chat_answer,
+    exchange_bytes,
+    recording,
+    serving,
+    serving_bytes,
+)
+
+EMPTY_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+def received(request: bytes, journal: Path) -> tuple[bytes, list[bytes], bytes]:
+    """Send a raw request through a gateway; return line, header lines and body as the upstream received them."""
+
+    async def run() -> bytes:
+        upstream = RawUpstream(EMPTY_ANSWER)
+        async with serving_bytes(upstream) as origin, recording(origin, journal) as gateway:
+            await exchange_bytes(gateway.origin, request)
+        (message,) = upstream.requests
+        return message
+
+    head, _, body = asyncio.run(run()).partition(b"\r\n\r\n")
+    line, *headers = head.split(b"\r\n")
+    return line, headers, body
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /v1/models?a=%2F&b=a+b;c=%zz&key=%C3%A9 HTTP/1.1",
+        b"DELETE /v1/./files//x/../y%20z HTTP/1.1",
+        b"HEAD / HTTP/1.1",
+        b"PATCH /anything HTTP/1.1",
+        b"OPTIONS /v1/chat/completions HTTP/1.1",
+        b"LOCK /odd HTTP/1.1",
+    ],
+)
+def test_method_path_and_query_arrive_as_they_were_sent(line: bytes, tmp_path: Path) -> None:
+    request = line + b"\r\nHost: gateway\r\nConnection: close\r\n\r\n"
+
+    assert received(request, tmp_path / "journal")[0] == line
+
+
+def test_header_lines_arrive_but_for_those_of_the_connection(tmp_path: Path) -> None:
+    lines = [b"x-Api-KEY: secret", b"Accept-Encoding: br, gzip", b"X-Twice: 1", b"X-Twice: 2", b"Cookie: a=b"]
+    request = b"\r\n".join([b"GET /v1/models HTTP/1.1", b"Host: gateway", *lines, b"Connection: close", b"", b""])
+
+    _, headers, _ = received(request, tmp_path / "journal")
+
+    assert [header for header in headers if not header.startswith(b"Host: 127.0.0.1:")] == lines
+
+
+def test_recorded_call_asks_for_identity_encoding_and_keeps_every_other_line(tmp_path: Path) -> None:
+    body = json.dumps(WHOLE).encode()
+    lines = [b"Authorization: Bearer secret", b"Content-Type: application/json"]
+    request = b"\r\n".join(
+        [
+            b"POST /v1/chat/completions HTTP/1.1",
+            b"Host: gateway",
+            *lines,
+            b"accept-encoding: gzip, zstd",
+            b"Content-Length: %d" % len(body),
+            b"Connection: close",
+            b"",
+            body,
+        ]
+    )
+
+    _, headers, arrived = received(request, tmp_path / "journal")
+
+    assert arrived == body
+    assert [header for header in headers if not header.startswith((b"Host:", b"Content-Length:"))] == [
+        *lines,
+        b"Accept-Encoding: identity",
+    ]
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", CHAT])
+def test_body_of_100_mb_arrives_whole(path: str, tmp_path: Path) -> None:
+    body = bytes(range(256)) * (100 * 1024 * 4)
+    arrived: list[str] = []
+
+    async def digest(request: web.Request) -> web.Response:
+        arrived.append(hashlib.sha256(await request.read()).hexdigest())
+        return web.Response()
+
+    async def run() -> int:
+        async with (
+            serving(digest) as origin,
+            recording(origin, tmp_path / "journal") as gateway,
+            aiohttp.ClientSession() as client,
+            client.post(gateway.origin + path, data=io.BytesIO(body)) as answer,
+        ):
+            return answer.status
+
+    assert asyncio.run(run()) == 200
+    assert arrived == [hashlib.sha256(body).hexdigest()]
+
+
+def test_upload_passes_as_it_comes(tmp_path: Path) -> None:
+    first_arrived = asyncio.Event()
+
+    async def upstream(request: web.Request) -> web.Response:
+        first = await request.content.readany()
+        first_arrived.set()
+        return web.Response(body=first + await request.content.read())
+
+    async def parts() -> Any:
+        yield b"first"
+        await asyncio.wait_for(first_arrived.wait(), PATIENCE_S)
+        yield b" second"
+
+    async def run() -> bytes:
+        headers = {"Content-Type": "multipart/form-data; boundary=b"}
+        async with (
+            serving(upstream) as origin,
+            recording(origin, tmp_path / "journal") as gateway,
+            aiohttp.ClientSession() as client,
+            client.post(gateway.origin + "/v1/files", data=parts(), headers=headers) as answer,
+        ):
+            return await answer.read()
+
+    assert asyncio.run(run()) == b"first second"
+
+
+@pytest.mark.parametrize("target", [b"http://127.0.0.1:1/v1/models", b"@127.0.0.1:1/v1", b"*"])
+def test_target_that_is_no_path_is_refused_and_reaches_nobody(target: bytes, tmp_path: Path) -> None:
+    async def run() -> tuple[bytes, list[bytes]]:
+        upstream = RawUpstream(EMPTY_ANSWER)
+        async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
+            request = b"OPTIONS " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            return await exchange_bytes(gateway.origin, request), upstream.requests
+
+    answer, requests = asyncio.run(run())
+
+    assert answer.split()[1].startswith(b"4")
+    assert requests == []
+
+
+def test_requests_of_many_clients_share_kept_connections(tmp_path: Path) -> None:
+    peers: list[Any] = []
+
+    async def upstream(request: web.Request) -> web.Response:
+        peers.append(request.transport and request.transport.get_extra_info("peername"))
+        await request.read()
+        return web.json_response(chat_answer())
+
+    async def run() -> None:
+        async with serving(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
+            for _ in range(3):
+                async with aiohttp.ClientSession() as client, client.post(gateway.origin + CHAT, json=WHOLE) as answer:
+                    await answer.read()
+
+    asyncio.run(run())
+
+    assert len(peers) == 3
+    assert len(set(peers)) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_request_is_sent_once_even_into_a_kept_connection_that_the_upstream_closes(method: str, tmp_path: Path) -> None:
+    seen: list[bytes] = []
+
+    async def upstream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""):
+            head = await reader.readuntil(b"\r\n\r\n")
+            seen.append(head.split(b" ")[1])
+            writer.write(answer)
+        writer.close()
+
+    async def run() -> list[int]:
+        server = await asyncio.start_server(upstream, "127.0.0.1", 0)
+        origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, recording(origin, tmp_path / "journal") as gateway, aiohttp.ClientSession() as client:
+            statuses = []
+            for path in ("/first", "/second"):
+                async with client.request(method, gateway.origin + path) as answer:
+                    statuses.append(answer.status)
+            return statuses
+
+    assert asyncio.run(run()) == [200, 502]
+    assert seen == [b"/first", b"/second"]
+
+
+def test_stop_lets_open_requests_end(tmp_path: Path) -> None:
+    arrived, may_end = asyncio.Event(), asyncio.Event()
+
+    async def upstream(_: web.Request) -> web.Response:
+        arrived.set()
+        await may_end.wait()
+        return web.Response(text="done")
+
+    async def run() -> str:
+        async with (
+            serving(upstream) as origin,
+            recording(origin, tmp_path / "journal") as gateway,
+            aiohttp.ClientSession() as client,
+        ):
+            request = asyncio.create_task(client.get(gateway.origin + "/slow"))
+            await arrived.wait()
+            stopping = asyncio.create_task(gateway.gateway.stop(drain_s=PATIENCE_S))
+            may_end.set()
+            answer = await request
+            text = await answer.text()
+            await stopping
+            return text
+
+    assert asyncio.run(run()) == "done"
+
+
+def test_stop_cuts_requests_that_do_not_end(tmp_path: Path) -> None:
+    arrived, cut = asyncio.Event(), asyncio.Event()
+
+    async def upstream(_: web.Request) -> web.Response:
+        arrived.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cut.set()
+        return web.Response()
+
+    async def run() -> None:
+        async with (
+            serving(upstream) as origin,
+            recording(origin, tmp_path / "journal") as gateway,
+            aiohttp.ClientSession() as client,
+        ):
+            request = asyncio.create_task(client.get(gateway.origin + "/slow"))
+            await arrived.wait()
+            await gateway.gateway.stop(drain_s=0.0)
+            with pytest.raises(aiohttp.ClientError):
+                await request
+            await asyncio.wait_for(cut.wait(), PATIENCE_S)
+
+    asyncio.run(run())

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rotoscope.proxy.place import claim
+from rotoscope.traces.errors import UnusableInput
+
+
+def test_first_recording_makes_the_folder_and_is_number_one(tmp_path: Path) -> None:
+    place = claim(tmp_path / "new" / "folder")
+
+    assert place.trace == tmp_path / "new" / "folder" / "run-0001.trace.json"
+    assert place.journal.read_bytes() == b""
+
+
+def test_number_follows_the_greatest_one_taken_by_a_trace_or_a_journal(tmp_path: Path) -> None:
+    (tmp_path / "run-0003.trace.json").touch()
+    (tmp_path / "run-0011.journal.jsonl").touch()
+    (tmp_path / "run-x.trace.json").touch()
+
+    assert claim(tmp_path).trace.name == "run-0012.trace.json"
+
+
+def test_recordings_that_run_at_once_get_different_numbers(tmp_path: Path) -> None:
+    first, second = claim(tmp_path), claim(tmp_path)
+
+    assert first.trace != second.trace
+    assert first.journal != second.journal
+
+
+def test_giving_up_leaves_nothing(tmp_path: Path) -> None:
+    claim(tmp_path).give_up()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_is_a_file_is_unusable(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+
+    with pytest.raises(UnusableInput, match="taken: traces cannot be written here: File exists"):
+        claim(tmp_path / "taken")
