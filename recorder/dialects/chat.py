@@ -49,10 +49,14 @@ class ChatRequest:
     tools: Part | None = field(repr=False)
     choices: int
     is_stream: bool
+    has_stream_options: bool
     asks_for_usage: bool
 
     def with_usage(self, body: bytes) -> bytes:
-        """Return the body of a stream that asks for usage."""
+        """Return the body of a stream that asks for usage; but for that it stays the client's own, byte for byte."""
+        if not self.has_stream_options:
+            end = body.rindex(b"}")
+            return b'%b,"stream_options":{"include_usage":true}%b' % (body[:end], body[end:])
         request: dict[str, Any] = orjson.loads(body)
         options = request.get("stream_options")
         request["stream_options"] = (options if isinstance(options, dict) else {}) | {"include_usage": True}
@@ -79,6 +83,7 @@ def parse_request(body: bytes) -> ChatRequest:
         tools=_tools(request),
         choices=min(choices, MOST_CHOICES) if isinstance(choices, int) and choices > 1 else 1,
         is_stream=bool(request.get("stream")),
+        has_stream_options="stream_options" in request,
         asks_for_usage=isinstance(options, dict) and bool(options.get("include_usage")),
     )
 
