@@ -39,7 +39,7 @@ tests: environment ## the tests alone
 
 test-engine: ## the tests against a real inference engine, in an environment of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
-	$(ENGINE_VENV)/bin/python -m pytest tests/engine
+	ROTOSCOPE_ENGINE=1 $(ENGINE_VENV)/bin/python -m pytest tests/engine
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@failed=; for script in benchmarks/*.py; do echo "$(python) $$script"; $(python) $$script || failed="$$failed $$script"; done; \

@@ -1,0 +1,253 @@
+"""Write the generated parts of the documentation, which stand between two markers in the pages.
+
+    python docs/generate.py            # write them anew
+    python docs/generate.py --check    # name the pages whose parts lag, and fail
+
+A part begins with `<!-- begin WHAT -->` and ends with `<!-- end -->`. WHAT is one of
+
+    fields of CLASS       the fields of a class of the trace model or of the journal
+    types of MODULE       the types that the fields of that module have
+    options of COMMAND    usage, arguments and options of a command
+    commands in FOLDER    the list of commands, whose pages are in that folder
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le
+from pydantic import StringConstraints
+from typer.models import ArgumentInfo, OptionInfo
+
+from rotoscope.cli import app
+from rotoscope.traces import journal, model
+
+PAGES = Path(__file__).parent
+README = PAGES.parent / "README.md"
+PART = re.compile(r"(<!-- begin (?P<what>[^>]+?) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
+MODULES: dict[str, ModuleType] = {"model": model, "journal": journal}
+NOT_TYPES = {"TraceEvent", "JournalRecord"}
+VALUES = {"int": "N", "float": "X", "str": "TEXT", "Path": "PATH"}
+
+
+def main(arguments: list[str]) -> int:
+    pages = {page: page.read_text() for page in [README, *sorted(PAGES.glob("*.md"))]}
+    fresh = {page: with_parts(text) for page, text in pages.items()}
+    lagging = [page for page in pages if fresh[page] != pages[page]]
+    for page in lagging:
+        if "--check" in arguments:
+            print(f"{page.name}: the generated parts lag; run 'make docs'")
+        else:
+            page.write_text(fresh[page])
+            print(f"{page.name}: written")
+    return 1 if lagging and "--check" in arguments else 0
+
+
+def with_parts(text: str) -> str:
+    """Return the text of a page with every generated part made anew."""
+    return PART.sub(lambda found: f"{found[1]}{part(found['what'])}{found[4]}", text)
+
+
+def part(what: str) -> str:
+    """Return the generated part of that name; it ends with a line break."""
+    for prefix, make in PARTS.items():
+        if what.startswith(prefix):
+            return make(what.removeprefix(prefix))
+    raise SystemExit(f"no part is called {what!r}; the parts are {', '.join(PARTS)}")
+
+
+def table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [headings, tuple("---" for _ in headings), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+# Fields and types
+
+
+def fields_of(name: str) -> str:
+    """Return the table of a class: field, type, whether it is required or what stands for it, meaning."""
+    module = next(module for module in MODULES.values() if hasattr(module, name))
+    meanings = documented_names(module, name)
+    rows = []
+    for field in dataclasses.fields(getattr(module, name)):
+        if field.name in inherited_names(module, name):
+            continue
+        row = (f"`{field.name}`", type_words(str(field.type)), default_word(field.default), meanings[field.name])
+        rows.append(row)
+    return table(("field", "type", "default", "meaning"), rows)
+
+
+def inherited_names(module: ModuleType, name: str) -> set[str]:
+    """Return the fields of the classes it derives from, which have a table of their own."""
+    parents = getattr(module, name).__mro__[1:]
+    return {
+        field.name for parent in parents if dataclasses.is_dataclass(parent) for field in dataclasses.fields(parent)
+    }
+
+
+def documented_names(module: ModuleType, class_name: str = "") -> dict[str, str]:
+    """Return the strings that stand beneath names, in a class or at the top of a module; none is an empty string."""
+    body: list[ast.stmt] = ast.parse(inspect.getsource(module)).body
+    if class_name:
+        body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == class_name)
+    meanings = {}
+    for node, below in zip(body, [*body[1:], ast.Pass()], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            meanings[node.target.id] = text_of(below).replace("None", "null")
+    return meanings
+
+
+def text_of(node: ast.stmt) -> str:
+    """Return the text of a string that stands alone, in one line."""
+    match node:
+        case ast.Expr(ast.Constant(str(text))):
+            return " ".join(text.split())
+    return ""
+
+
+def default_word(default: object) -> str:
+    if default is dataclasses.MISSING:
+        return "required"
+    match default:
+        case None:
+            return "null"
+        case bool():
+            return f"`{str(default).lower()}`"
+        case ():
+            return "`[]`"
+    return f"`{default}`"
+
+
+def type_words(annotation: str) -> str:
+    """Return an annotation as readers of JSON know it; names of types are those of the table of types."""
+    tree = ast.parse(annotation, mode="eval").body
+    return " or ".join(dict.fromkeys(word_of(node) for node in alternatives(tree)))
+
+
+def alternatives(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        yield from alternatives(node.left)
+        yield from alternatives(node.right)
+    else:
+        yield node
+
+
+def word_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return "null"
+    if isinstance(node, ast.Subscript):
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if ast.unparse(node.value) == "Literal":
+            return ", ".join(f"`{ast.literal_eval(item)}`" for item in parts)
+        return f"list of {word_of(parts[0])}"
+    return ast.unparse(node)
+
+
+def types_of(module_name: str) -> str:
+    """Return the table of the type aliases of a module, with the limits that the reader enforces."""
+    module = MODULES[module_name]
+    aliases = [node.target.id for node in ast.parse(inspect.getsource(module)).body if is_alias(node)]  # type: ignore[attr-defined]
+    meanings = documented_names(module)
+    rows = [(name, limits(getattr(module, name)), meanings[name]) for name in aliases if name not in NOT_TYPES]
+    return table(("type", "what it may be", "meaning"), rows)
+
+
+def is_alias(node: ast.stmt) -> bool:
+    return isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias"
+
+
+def limits(kind: Any) -> str:
+    """Return in words what the validator of a type lets through."""
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(kind))
+    if get_origin(kind) is tuple:
+        return f"list of {len(get_args(kind))}: {', '.join(limits(item) for item in get_args(kind))}"
+    plain, *marks = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    words = [{int: "integer", float: "number", bool: "true or false", str: "string"}[plain]]
+    bounds = {Ge: "at least", Gt: "more than", Le: "at most"}
+    for mark in marks:
+        if type(mark) in bounds:
+            words.append(f"{bounds[type(mark)]} {next(iter(vars_of(mark).values()))}")
+        elif isinstance(mark, StringConstraints):
+            words.append(f"`{mark.pattern}`")
+    return ", ".join(words)
+
+
+def vars_of(mark: Any) -> dict[str, Any]:
+    return {field.name: getattr(mark, field.name) for field in dataclasses.fields(mark)}
+
+
+# Commands
+
+
+def commands() -> Iterator[tuple[str, Callable[..., object]]]:
+    """Yield name and function of every command, sorted by name."""
+    named = {(info.name or info.callback.__name__): info.callback for info in app.registered_commands if info.callback}
+    yield from sorted(named.items())
+
+
+def list_of_commands(folder: str) -> str:
+    rows = ((f"[`rotoscope {name}`]({folder}/{name}.md)", first_sentence(function)) for name, function in commands())
+    return table(("command", ""), rows)
+
+
+def first_sentence(function: Callable[..., object]) -> str:
+    return (inspect.getdoc(function) or "").split("\n")[0]
+
+
+def options_of(name: str) -> str:
+    """Return what a command does, how it is called, its example, and its arguments and options."""
+    function = dict(commands())[name]
+    hints = get_type_hints(function, include_extras=True)
+    usage, rows = [f"rotoscope {name}"], []
+    for parameter in inspect.signature(function).parameters.values():
+        plain, mark = get_args(hints[parameter.name])[:2]
+        if isinstance(mark, ArgumentInfo):
+            dots = "..." if get_origin(plain) is list else ""
+            usage.append((mark.metavar or parameter.name.upper()).removesuffix("...") + dots)
+            rows.append((f"`{usage[-1]}`", "", mark.help or ""))
+        elif isinstance(mark, OptionInfo):
+            rows.append((option_names(parameter.name, plain, mark), shown_default(parameter.default), mark.help or ""))
+    usage.insert(1, "[OPTIONS]")
+    example = (inspect.getdoc(function) or "").split("Example: ")[-1].strip()
+    block = f"{first_sentence(function)}\n\n```\n{' '.join(usage)}\n```\n\nExample:\n\n```\n{example}\n```\n\n"
+    return block + table(("argument or option", "default", "meaning"), rows)
+
+
+def option_names(name: str, plain: Any, mark: OptionInfo) -> str:
+    given = [
+        *([mark.default] if isinstance(mark.default, str) else []),
+        *(mark.param_decls or ()),
+    ]  # as Annotated has it
+    names = given or [f"--{name.replace('_', '-')}"]
+    if bool in (plain, *get_args(plain)):
+        return f"`{', '.join(names)}`" if given else f"`{names[0]}`, `--no-{names[0][2:]}`"
+    kinds = [kind for kind in (get_args(plain) or (plain,)) if kind is not type(None)]
+    return f"`{', '.join(names)} {mark.metavar or VALUES.get(kinds[0].__name__, 'TEXT')}`"
+
+
+def shown_default(default: object) -> str:
+    if default is inspect.Parameter.empty:
+        return "required"
+    if default is None or default == "":
+        return ""
+    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else f"`{default}`"
+
+
+PARTS: dict[str, Callable[[str], str]] = {
+    "fields of ": fields_of,
+    "types of ": types_of,
+    "options of ": options_of,
+    "commands in ": list_of_commands,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

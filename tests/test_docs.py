@@ -1,0 +1,140 @@
+"""The documentation: what it says to type exists, what it links to is there, what is generated is up to date."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from rotoscope.cli import app
+from rotoscope.traces import dumps, loads
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+COMMANDS = getattr(get_command(app), "commands", {})
+EXAMPLES = {
+    name: (inspect.getdoc(command.callback) or "").rpartition("Example: ")[2] for name, command in COMMANDS.items()
+}
+SHELL_WORDS = {"cd", "export", "git", "pip", "python"}
+
+
+def lines_to_type(page: Path) -> Iterator[str]:
+    """Yield the commands in the blocks of a page that are marked as shell, without prompts, comments and variables."""
+    for language, block in BLOCK.findall(page.read_text()):
+        if language == "sh":
+            for line in block.replace("\\\n", " ").splitlines():
+                yield from filter(None, (part.strip() for part in line.partition("#")[0].rstrip(" &").split("&&")))
+
+
+def check(line: str) -> None:
+    """Fail when a line names a target, a command or an option that there is not; nothing is run."""
+    words = shlex.split(line)
+    while "=" in words[0]:
+        words = words[1:]
+    name, *arguments = words
+    if Path(name).name == "make":
+        assert set(targets(arguments)) <= makefile_targets()
+    elif Path(name).name == "rotoscope":
+        check_command(arguments)
+    else:
+        assert Path(name).name in SHELL_WORDS | {"pytest"}
+
+
+def check_command(arguments: list[str]) -> None:
+    if arguments and arguments[0] in COMMANDS and "--help" not in arguments:
+        COMMANDS[arguments[0]].make_context(arguments[0], arguments[1:]).close()
+    else:
+        assert set(arguments) <= {"--help", "--version", *COMMANDS}
+
+
+def targets(arguments: list[str]) -> list[str]:
+    return [word for word in arguments if "=" not in word and not word.startswith("-")]
+
+
+def makefile_targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_says_to_type_exists(page: Path) -> None:
+    for line in lines_to_type(page):
+        check(line)
+
+
+@pytest.mark.parametrize("line", ["make everything", "rotoscope replay --fast traces", "rotoscope fly", "curl host"])
+def test_what_does_not_exist_is_seen(line: str) -> None:
+    with pytest.raises(Exception, match=r".+"):
+        check(line)
+
+
+def test_every_target_of_the_makefile_is_explained() -> None:
+    explained = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+
+    described = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert [target for target in described if target != "help" and f"make {target}" not in explained] == []
+
+
+def test_ci_runs_only_what_is_explained() -> None:
+    explained = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+
+    (called,) = re.findall(r"^for target in (.*); do$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    assert [target for target in called.split() if f"make {target}" not in explained] == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_command_has_a_page_and_an_example_that_it_accepts(name: str) -> None:
+    assert f"<!-- begin options of {name} -->" in (ROOT / f"docs/{name}.md").read_text()
+    assert EXAMPLES[name].startswith(f"rotoscope {name}")
+    check(EXAMPLES[name].strip())
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_argument_and_option_says_what_it_is(name: str) -> None:
+    assert [parameter.name for parameter in COMMANDS[name].params if not getattr(parameter, "help", "")] == []
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "docs/generate.py"), "--check"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert done.stdout == ""
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "examples/README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if "://" not in target:
+            file, _, anchor = target.partition("#")
+            linked = page.parent / file if file else page
+            assert linked.exists(), target
+            assert not anchor or anchor in anchors(linked), target
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_one_sentence_a_line(page: Path) -> None:
+    prose = BLOCK.sub("", page.read_text())
+
+    assert [line for line in prose.splitlines() if re.search(r"[a-z)`][.?!] [A-Z]", line) and line[0] != "|"] == []
+
+
+def test_the_example_of_the_format_is_a_trace_and_written_as_we_write_it() -> None:
+    (example,) = (
+        block for language, block in BLOCK.findall((ROOT / "docs/trace-format.md").read_text()) if language == "json"
+    )
+
+    assert dumps(loads(example.encode())).decode() == example
