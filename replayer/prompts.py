@@ -1,0 +1,188 @@
+"""The prompts of a replay: random token ids whose common prefixes are those of the traces (R9).
+
+A prompt begins with the tokens of the stream that its prefix names, goes on with a code that keeps it apart from all
+others that leave that stream at the same place, and then with tokens drawn for this call of this session. Where a
+prefix reaches into an output, the ids are what the server returned, as far as it did; the rest is drawn.
+
+Nothing here depends on the order in which sessions and calls are asked for; only what a server returned, and when,
+enters. Tokens are arrays and text, never Python ints; a prompt that extends an earlier one reuses its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rotoscope.replayer.partings import Parting, Partings, SharedKey
+from rotoscope.replayer.separation import Separation
+from rotoscope.replayer.token_streams import CallName, SentTokens, SharedName, StreamName, TokenStream
+from rotoscope.replayer.tokens import NO_TOKENS, Identity, TokenIds, Vocabulary
+from rotoscope.traces.model import Trace
+
+
+class PromptPlan:
+    """The prompts of all sessions of a run; session i performs trace i modulo their number."""
+
+    def __init__(self, traces: Sequence[Trace], *, seed: int, salt: str, sessions: int, vocabulary: Vocabulary) -> None:
+        self._traces = traces
+        self._sessions = sessions
+        self._run: tuple[Identity, ...] = (seed, salt)
+        self._vocabulary = vocabulary
+        self._partings = Partings(traces, sessions)
+        self._shared: WeakValueDictionary[SharedName, TokenStream] = WeakValueDictionary()
+        self._kept: list[TokenStream] = []
+        self._separation = Separation()
+        self._unseparated_in_sessions = 0
+        self.crowded = self._partings.crowded(vocabulary.size)
+        """Streams of the run that one token cannot keep apart from all others: too many for the vocabulary."""
+
+    @property
+    def unseparated(self) -> int:
+        """Streams of closed sessions that went on like another one where they should part, by a token at least."""
+        return self._unseparated_in_sessions + self._separation.unseparated
+
+    def session(self, number: int) -> SessionPrompts:
+        """Return the prompts of one session, 0 <= number < sessions."""
+        if not 0 <= number < self._sessions:
+            raise IndexError(f"session {number} of {self._sessions}")
+        copy, trace = divmod(number, len(self._traces))
+        return SessionPrompts(self, self._traces[trace], number=number, copy=copy)
+
+    def shared_prefix(self, name: SharedName) -> SentTokens:
+        """Return the tokens of a shared prefix that streams begin like."""
+        return self._shared_stream(SharedKey(name.campaign, name.id), name.copy or 0).sent()
+
+    def _shared_stream(self, key: SharedKey, copy: int) -> TokenStream:
+        of = self._partings.shared[key]
+        name = SharedName(key.campaign, key.id, copy if of.by_copy else None)
+        stream = self._shared.get(name)
+        if stream is None:
+            stream = self._make_shared(name, self._partings.of_shared(key, copy), of.tokens, copy)
+            self._shared[name] = stream
+            if name.copy is None:
+                self._kept.append(stream)
+        return stream
+
+    def _make_shared(self, name: SharedName, parting: Parting, tokens: int, copy: int) -> TokenStream:
+        stream = self._stream(
+            name,
+            (name.campaign, ("shared", name.copy), name.id),
+            parting,
+            of=self._shared_stream(parting.of, copy) if isinstance(parting.of, SharedKey) else None,
+            prompt_tokens=tokens,
+            stream_tokens=tokens,
+        )
+        stream.build()
+        stream.seal()
+        self._note(stream)
+        return stream
+
+    def _stream(
+        self,
+        name: StreamName,
+        identity: tuple[Identity, ...],
+        parting: Parting,
+        *,
+        of: TokenStream | None,
+        prompt_tokens: int,
+        stream_tokens: int,
+    ) -> TokenStream:
+        return TokenStream(
+            name=name,
+            identity=(*self._run, *identity),
+            of=of,
+            place=(*of.identity, parting.tokens) if of else self._run,
+            parting=parting,
+            prompt_tokens=prompt_tokens,
+            stream_tokens=stream_tokens,
+            vocabulary=self._vocabulary,
+        )
+
+    def _note(self, stream: TokenStream) -> None:
+        """Keep account of a place of the run where chance or a server could keep streams from parting."""
+        if stream.parting.ways > 1 or stream.parting.is_crowded(self._vocabulary.size):
+            stream.add_to(self._separation)
+
+    def _close(self, streams: list[TokenStream]) -> None:
+        inner = Separation()
+        for stream in streams:
+            if isinstance(stream.parting.of, int):
+                stream.add_to(inner)
+            else:
+                self._note(stream)
+        self._unseparated_in_sessions += inner.unseparated
+
+
+class SessionPrompts:
+    """The prompts of one session; made by `PromptPlan.session`."""
+
+    def __init__(self, plan: PromptPlan, trace: Trace, *, number: int, copy: int) -> None:
+        self._plan = plan
+        self._streams: dict[int, TokenStream] = {}
+        self._closed = False
+        calls = {call.call: call for call in trace.calls()}
+        repeats: dict[tuple[object, int], list[TokenStream]] = {}
+        for call, parting in plan._partings.of_session(number):
+            stream = plan._stream(
+                CallName(number, call),
+                (trace.campaign, ("session", number, copy), call),
+                parting,
+                of=self._origin(parting, copy),
+                prompt_tokens=calls[call].prompt_tokens,
+                stream_tokens=calls[call].stream_tokens,
+            )
+            stream.repeats = repeats.setdefault((parting.of, parting.tokens), [])
+            self._streams[call] = stream
+            if parting.tokens == stream.prompt_tokens:
+                stream.repeats.append(stream)
+
+    def prompt(self, call: int) -> bytes:
+        """Return the prompt of a call as the JSON array of its ids, to be sent.
+
+        What it takes of an output is what `output` was told by now; a prompt that is sent does not change any more.
+        """
+        stream = self._built(call)
+        stream.is_sent = True
+        return stream.array()
+
+    def ids(self, call: int) -> TokenIds:
+        """Return the ids of the prompt of a call."""
+        return self._built(call).prompt_ids()
+
+    def output(self, call: int, ids: ArrayLike | None) -> None:
+        """Tell what the server has returned to a call by now, all of it; None when it returns no ids.
+
+        May be told again as more arrives. Prompts take as many of these ids as the trace says, drawn ones beyond.
+        """
+        self._streams[call].received = NO_TOKENS if ids is None else np.asarray(ids, np.uint32)
+
+    def sent(self, call: int) -> SentTokens:
+        """Return the stream of a call that was sent, named after one that was sent too or a shared prefix."""
+        return self._streams[call].sent()
+
+    def close(self) -> None:
+        """Free the text of the session when it has ended; `sent` goes on working."""
+        if not self._closed:
+            self._plan._close([stream for stream in self._streams.values() if stream.is_built])
+        self._closed = True
+        for stream in self._streams.values():
+            stream.text = None
+
+    def _origin(self, parting: Parting, copy: int) -> TokenStream | None:
+        if isinstance(parting.of, SharedKey):
+            return self._plan._shared_stream(parting.of, copy)
+        return None if parting.of is None else self._streams[parting.of]
+
+    def _built(self, call: int) -> TokenStream:
+        """Return the stream of a call after all that its prompt begins like have been made."""
+        stream: TokenStream | None = self._streams[call]
+        missing = []
+        while stream is not None and not stream.is_built:
+            missing.append(stream)
+            stream = stream.of
+        for stream in reversed(missing):
+            stream.build()
+        return self._streams[call]
