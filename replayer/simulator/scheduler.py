@@ -50,6 +50,11 @@ class Generation:
         return len(self.token_times_s)
 
     @property
+    def tokens(self) -> int:
+        """Return the tokens of prompt and output so far."""
+        return len(self.prompt_ids) + self.generated
+
+    @property
     def decoding(self) -> bool:
         """Return whether the prompt is done."""
         return self.prefilled == len(self.prompt_ids)
@@ -126,8 +131,11 @@ class Scheduler:
             budget -= self._plan_chunk(admitted, budget, prefill)
         if not decode and not prefill:
             return None
-        tokens = sum(count for _, count in prefill)
-        return Step(self.timing.step_s(prefill_tokens=tokens, decoding=len(decode)), tuple(prefill), decode)
+        duration_s = self.timing.step_s(
+            prefill=[(generation.prefilled, fresh) for generation, fresh in prefill],
+            contexts=[generation.tokens for generation in decode],
+        )
+        return Step(duration_s, tuple(prefill), decode)
 
     def complete(self, step: Step, now_s: float) -> list[Generation]:
         """Take note that a step is done and return the calls that got a token; those cancelled meanwhile are left out."""

@@ -1,14 +1,18 @@
-"""How long the simulated engine takes, and the clocks it may run on.
+"""How long the simulated engine takes, and the clocks it may run on. All times are modelled seconds.
 
-A step of the engine computes some fresh prompt tokens and one output token for each of the sequences that decode;
-it lasts prefill tokens / prefill rate + decode step time at that batch size. All times are modelled seconds.
+A step of the engine computes some fresh prompt tokens and one output token for each sequence that decodes. It lasts
+
+    sum over prompts:  fresh / prefill rate + prefill attention * (sum of the tokens before each fresh token)
+    + decode step at that batch size + decode context * (sum of the tokens behind each decoding sequence)
+
+so a cached prefix costs nothing to compute but something to look at, as in a real engine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,19 +24,30 @@ class Timing:
     """The constants of the timing model, fitted to one engine on one machine."""
 
     prefill_tokens_per_s: float
-    """Fresh prompt tokens a second; cached ones cost nothing."""
+    """Fresh prompt tokens a second, attention left aside."""
     decode_step_s: tuple[tuple[int, float], ...]
     """(sequences, seconds of a step that gives each one token), by rising batch size; straight lines between."""
-    request_overhead_s: float
+    prefill_attention_s: float = 0.0
+    """For one fresh prompt token to attend to one token before it."""
+    decode_context_s: float = 0.0
+    """For one decoding sequence to attend to one token of its context."""
+    request_overhead_s: float = 0.0
     """From the arrival of a request to when it may be scheduled: parsing, tokenizing, slot handling."""
-    step_tokens: int
+    step_tokens: int = 2048
     """Most tokens one step computes: longer prompts are cut into chunks."""
-    source: str
+    source: str = "given"
     """What was measured, how and when."""
 
-    def step_s(self, *, prefill_tokens: int, decoding: int) -> float:
-        """Return how long a step lasts."""
-        return prefill_tokens / self.prefill_tokens_per_s + (self._decode_s(decoding) if decoding else 0.0)
+    def step_s(self, *, prefill: Sequence[tuple[int, int]] = (), contexts: Sequence[int] = ()) -> float:
+        """Return how long a step lasts; `prefill` holds (tokens before, fresh tokens), `contexts` decoding lengths."""
+        seconds = sum(self._prefill_s(before, fresh) for before, fresh in prefill)
+        if contexts:
+            seconds += self._decode_s(len(contexts)) + self.decode_context_s * sum(contexts)
+        return seconds
+
+    def _prefill_s(self, before: int, fresh: int) -> float:
+        pairs = fresh * before + fresh * (fresh - 1) // 2
+        return fresh / self.prefill_tokens_per_s + self.prefill_attention_s * pairs
 
     def _decode_s(self, batch: int) -> float:
         points = self.decode_step_s
