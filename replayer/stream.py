@@ -1,0 +1,71 @@
+"""Read a response stream as bytes: find the borders of server-sent events and leave their JSON to whoever needs it.
+
+The same bytes give the same events however the network cut them. Comments and fields other than `data` are skipped;
+`error`, which older llama.cpp servers use as a field, becomes `{"error": ...}`.
+"""
+
+from __future__ import annotations
+
+LONGEST_EVENT_BYTES = 64 * 1024 * 1024
+"""A server that returns the prompt's ids sends about 7 bytes a token: this is ten times any context."""
+
+_BORDER = b"\n\n"
+
+
+class EndlessEvent(ValueError):
+    """Say that an event does not end within `LONGEST_EVENT_BYTES`."""
+
+
+class EventReader:
+    """Cut a byte stream into the payloads of its events."""
+
+    __slots__ = ("_rest", "_skip_newline")
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._skip_newline = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes and return the payloads of the events that they complete."""
+        if self._skip_newline or b"\r" in data:
+            data = self._with_plain_newlines(data)
+        if not self._rest and data.endswith(_BORDER):
+            return _payloads(data)
+        seen = max(0, len(self._rest) - 1)
+        self._rest += data
+        end = self._rest.rfind(_BORDER, seen)
+        if end < 0:
+            if len(self._rest) > LONGEST_EVENT_BYTES:
+                raise EndlessEvent(f"an event is longer than {LONGEST_EVENT_BYTES} bytes")
+            return []
+        whole = bytes(self._rest[: end + 2])
+        del self._rest[: end + 2]
+        return _payloads(whole)
+
+    def rest(self) -> list[bytes]:
+        """Return the payload of a last event that lacks its blank line, where the stream ended."""
+        return self.feed(_BORDER) if self._rest else []
+
+    def _with_plain_newlines(self, data: bytes) -> bytes:
+        plain = data[1:] if self._skip_newline and data.startswith(b"\n") else data
+        self._skip_newline = data.endswith(b"\r")
+        return plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _payloads(events: bytes) -> list[bytes]:
+    return [payload for event in events.split(_BORDER) if (payload := _payload(event)) is not None]
+
+
+def _payload(event: bytes) -> bytes | None:
+    if event.startswith(b"data: ") and b"\n" not in event:
+        return event[6:]
+    lines = [content for line in event.split(b"\n") if (content := _content(line)) is not None]
+    return b"\n".join(lines) if lines else None
+
+
+def _content(line: bytes) -> bytes | None:
+    field, _, content = line.partition(b":")
+    content = content.removeprefix(b" ")
+    if field == b"data":
+        return content
+    return b'{"error":' + content + b"}" if field == b"error" else None
