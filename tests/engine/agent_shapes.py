@@ -84,16 +84,26 @@ def forking() -> Trace:
 
 
 def rewinding() -> Trace:
-    """The history is cut inside a prompt, inside an output, back to the system prompt, and a prompt is repeated."""
+    """The history is cut inside an output, inside a prompt, back to the system prompt, and a prompt is repeated."""
     build = Builder()
     first = build.call("s0", None, 200, 40)
     second = build.call(first, None, 100, 40)
-    build.call(first, 420, 60, 20)
     build.call(first, build.calls[first].prompt_tokens + 17, 80, 20)
+    build.call(first, 420, 60, 20)
     build.call("s0", None, 70, 20)
     build.call("s0", 150, 70, 20)
     repeated = build.calls[second]
     build.call(second, repeated.prompt_tokens, 0, 20)
+    return build.trace()
+
+
+def rewinding_further_each_time_less() -> Trace:
+    """A rewind far back, then one less far into the same history."""
+    build = Builder()
+    first = build.call("s0", None, 200, 40)
+    build.call(first, None, 100, 40)
+    build.call(first, 420, 60, 20)
+    build.call(first, build.calls[first].prompt_tokens + 17, 80, 20)
     return build.trace()
 
 
