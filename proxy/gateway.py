@@ -30,6 +30,8 @@ CLOSING_S = 1.0
 class Gateway:
     """Forward every request to one upstream and let one recorder hear the calls among them."""
 
+    origin = ""
+    """Where it listens, `http://127.0.0.1:PORT`."""
     requests = 0
     """How many requests came, recorded or not."""
     calls = 0
@@ -55,8 +57,8 @@ class Gateway:
         self._open: set[asyncio.Task[Any]] = set()
         self._runner: web.AppRunner | None = None
 
-    async def start(self) -> str:
-        """Listen on a free port of 127.0.0.1; return the origin, `http://127.0.0.1:PORT`."""
+    async def start(self) -> None:
+        """Listen on a free port of 127.0.0.1."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
         app.on_response_prepare.append(_drop_additions)
@@ -73,7 +75,7 @@ class Gateway:
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         host, port = self._runner.addresses[0][:2]
-        return f"http://{host}:{port}"
+        self.origin = f"http://{host}:{port}"
 
     async def stop(self, *, drain_s: float) -> None:
         """Give open requests `drain_s` seconds to end, cut those that do not, and stop listening."""
@@ -95,7 +97,7 @@ class Gateway:
         finally:
             self._open.discard(task)
             for trouble in self._recorder.trouble:
-                self._say(f"recording failed: {trouble}")
+                self._say(f"WARNING: {trouble}")
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         target = request.raw_path

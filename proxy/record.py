@@ -93,27 +93,28 @@ async def _run(options: RecordOptions, place: Place) -> int:
         async with (
             open_session(options.upstream) as session,
             _measuring(options, session) as measurer,
-            _gateway(Gateway(options.upstream, recorder, session=session, notice=say, measurer=measurer)) as origin,
+            _running(Gateway(options.upstream, recorder, session=session, notice=say, measurer=measurer)) as gateway,
         ):
             say(f"recording {options.upstream.origin} to {place.trace}")
-            base_url = options.upstream.base_url(origin)
-            await child.start(options.command, child_environment(os.environ, base_url))
+            environment = child_environment(os.environ, options.upstream.base_url(gateway.origin))
+            await child.start(options.command, environment)
             # Prompts are in memory from here on; a crash must not write them to disk. The command keeps its own limit.
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
             status = await child.wait()
+        if not gateway.calls:
+            say(_nothing_recorded(gateway.requests, in_trouble=bool(recorder.trouble)))
         _finish(recorder, place)
     return status
 
 
 @contextlib.asynccontextmanager
-async def _gateway(gateway: Gateway) -> AsyncIterator[str]:
-    """Run the gateway; its origin is what the block gets."""
+async def _running(gateway: Gateway) -> AsyncIterator[Gateway]:
+    """Run the gateway as long as the block runs."""
     try:
-        yield await gateway.start()
+        await gateway.start()
+        yield gateway
     finally:
         await gateway.stop(drain_s=DRAIN_S)
-    if not gateway.calls:
-        say(_nothing_recorded(gateway))
 
 
 @contextlib.asynccontextmanager
@@ -136,8 +137,7 @@ def _finish(recorder: Recorder, place: Place) -> None:
     """Write the trace, then remove the journal; tell what was recorded."""
     trace = recorder.close()
     if trace is None:
-        if not recorder.trouble:
-            place.give_up()
+        place.give_up()
         return
     try:
         save(trace, place.trace)
@@ -160,16 +160,17 @@ def say(line: str) -> None:
         sys.stderr.flush()
 
 
-def _nothing_recorded(gateway: Gateway) -> str:
-    if gateway.requests:
-        return (
-            f"NOTHING WAS RECORDED: {gateway.requests} requests came, none to /chat/completions; "
-            "other dialects pass unrecorded"
+def _nothing_recorded(requests: int, *, in_trouble: bool) -> str:
+    if in_trouble:
+        reason = "what the recorder could not do is told above"
+    elif requests:
+        reason = f"{requests} {'request' if requests == 1 else 'requests'} came, none to /chat/completions"
+    else:
+        reason = (
+            f"no request came; clients that do not read {' or '.join(BASE_URL_VARIABLES[:2])} "
+            f"need the address in ${GATEWAY_VARIABLE} as their base URL"
         )
-    return (
-        "NOTHING WAS RECORDED: no request came; clients that do not read "
-        f"{' or '.join(BASE_URL_VARIABLES[:2])} need the address in ${GATEWAY_VARIABLE} as their base URL"
-    )
+    return f"NOTHING WAS RECORDED: {reason}"
 
 
 def _name_only(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

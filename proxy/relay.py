@@ -132,21 +132,21 @@ class Relay:
         return set()
 
     async def _pass(self, answer: aiohttp.ClientResponse) -> None:
+        response, exchange, clock = self._response, self._exchange, self._clock
         async for data in answer.content.iter_any():
             if self._decoder is not None:
                 data = self._decoder.decompress(data)
             if self._is_recorded:
-                data = self._exchange.chunk(data, at_s=self._clock())
+                data = exchange.chunk(data, at_s=clock())
             if data:
-                await self._write(data)
-        rest = self._exchange.end(at_s=self._clock()) if self._is_recorded else b""
+                try:
+                    await response.write(data)
+                except ConnectionError as error:
+                    raise ClientGone from error
+        rest = exchange.end(at_s=clock()) if self._is_recorded else b""
         self.is_complete = True
-        if rest:
-            await self._write(rest)
-
-    async def _write(self, data: bytes) -> None:
         try:
-            await self._response.write(data)
+            await response.write_eof(rest)
         except ConnectionError as error:
             raise ClientGone from error
 

@@ -103,7 +103,8 @@ async def recording(upstream: str, journal: Path, *, recorder: Recorder | None =
     async with open_session(chosen) as session:
         gateway = Gateway(chosen, recorder, session=session, notice=notices.append)
         try:
-            yield Recording(await gateway.start(), gateway, recorder, notices)
+            await gateway.start()
+            yield Recording(gateway.origin, gateway, recorder, notices)
         finally:
             await gateway.stop(drain_s=1.0)
             recorder.close()

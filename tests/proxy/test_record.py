@@ -1,0 +1,314 @@
+"""`rotoscope record` as a process: what the command, the person and the disk get."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from loopback import Handler, chat_answer, serving
+
+from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream
+from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.reader import load
+
+CLIENT = """
+import json, os, sys, urllib.error, urllib.request
+def call(body, path="/chat/completions", base=os.environ["OPENAI_BASE_URL"]):
+    request = urllib.request.Request(base + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+def ask(text):
+    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+    return call(body)["choices"][0]["message"]["content"]
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is left of a process."""
+
+    status: int
+    out: str
+    err: str
+
+
+def clean_environment(**changes: str) -> dict[str, str]:
+    """Return this environment without what leads to a server."""
+    kept = {k: v for k, v in os.environ.items() if k not in BASE_URL_VARIABLES and not k.lower().endswith("_proxy")}
+    return kept | changes
+
+
+@contextlib.asynccontextmanager
+async def running(arguments: Sequence[str], **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run `rotoscope record`; its process is ended with the block."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rotoscope", "record", *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=clean_environment(**environment),
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def ended(process: asyncio.subprocess.Process) -> Ended:
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode(), err.decode())
+
+
+async def answer(request: web.Request) -> web.StreamResponse:
+    """Answer any chat request."""
+    if not request.path.endswith("/chat/completions"):
+        return web.json_response({"data": []})
+    await request.json()
+    return web.json_response(chat_answer(prompt_tokens_details={"cached_tokens": 5}))
+
+
+def record(folder: Path, *command: str, handler: Handler = answer, options: Sequence[str] = ()) -> Ended:
+    """Record a command in front of a server that runs here."""
+
+    async def run() -> Ended:
+        async with (
+            serving(handler) as origin,
+            running(["--upstream", origin, "-o", str(folder), *options, "--", *command]) as process,
+        ):
+            return await ended(process)
+
+    return asyncio.run(run())
+
+
+def python(source: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", CLIENT + source, *arguments]
+
+
+def test_trace_takes_the_next_number_and_is_all_that_is_left(tmp_path: Path) -> None:
+    (tmp_path / "run-0007.trace.json").write_text("mine")
+
+    recorded = record(tmp_path, *python("print(ask('hello')); print(ask('again'))"))
+
+    assert (recorded.status, recorded.out) == (0, "done\ndone\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run-0007.trace.json", "run-0008.trace.json"]
+    assert (tmp_path / "run-0007.trace.json").read_text() == "mine"
+    trace = load(tmp_path / "run-0008.trace.json")
+    assert [(call.prompt_tokens, call.completion_tokens) for call in trace.calls()] == [(20, 5), (20, 5)]
+
+
+def test_end_tells_calls_tokens_hit_rate_and_where_the_trace_is(tmp_path: Path) -> None:
+    recorded = record(tmp_path, *python("ask('hello'); ask('again')"))
+
+    assert recorded.err.splitlines()[1:] == [
+        "rotoscope: 2 calls, 40 prompt tokens, 10 completion tokens",
+        "rotoscope: live hit rate 25.0%: cached tokens of prompt tokens, as the server told for 2 calls",
+        f"rotoscope: trace: {tmp_path / 'run-0001.trace.json'}",
+    ]
+
+
+@pytest.mark.parametrize(("ending", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
+def test_exit_status_is_the_commands_and_the_trace_is_written_all_the_same(
+    ending: str, status: int, tmp_path: Path
+) -> None:
+    recorded = record(tmp_path, *python(f"ask('hello'); {ending}"))
+
+    assert recorded.status == status
+    assert (tmp_path / "run-0001.trace.json").exists()
+
+
+def test_options_behind_the_command_are_its_own(tmp_path: Path) -> None:
+    assert record(tmp_path, "sh", "-c", "printf %s $0", "--measure").out == "--measure"
+
+
+def test_signal_reaches_the_command_and_the_trace_is_written(tmp_path: Path) -> None:
+    source = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(44)); print(ask('x'), flush=True); signal.pause()"
+
+    async def run() -> Ended:
+        command = python("import signal\n" + source)
+        async with (
+            serving(answer) as origin,
+            running(["--upstream", origin, "-o", str(tmp_path), *command]) as process,
+        ):
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"done\n"
+            process.terminate()
+            return await ended(process)
+
+    assert asyncio.run(run()).status == 44
+    assert (tmp_path / "run-0001.trace.json").exists()
+
+
+AS_OF_A_TERMINAL = """
+import os, sys
+for stream in range(3):
+    os.dup2(os.open(sys.argv[1], os.O_RDWR), stream)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+COUNTER = """
+import os, signal, sys
+interrupts = []
+signal.signal(signal.SIGINT, lambda *_: (interrupts.append(1), os.write(said, b"interrupted\\n")))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(40 + len(interrupts)))
+said = os.open(sys.argv[1], os.O_WRONLY)
+os.write(said, b"ready\\n")
+while True:
+    signal.pause()
+"""
+
+
+def test_interrupt_of_a_terminal_comes_once(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    os.mkfifo(said)
+    leader, terminal = pty.openpty()
+    recording = [sys.executable, "-m", "rotoscope", "record", "--upstream", "http://127.0.0.1:9", "-o", str(tmp_path)]
+    command = [*recording, sys.executable, "-c", COUNTER, str(said)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", AS_OF_A_TERMINAL, os.ttyname(terminal), *command],
+        start_new_session=True,
+        env=clean_environment(),
+    )
+    try:
+        with said.open() as heard:
+            assert heard.readline() == "ready\n"
+            os.write(leader, b"\x03")
+            assert heard.readline() == "interrupted\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 41
+    finally:
+        process.kill()
+        process.wait()
+        os.close(leader)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["--upstream", "http://127.0.0.1:9", "-o", "{}", "no-such-command"],
+            "the command 'no-such-command' cannot be",
+        ),
+        (["--upstream", "http://127.0.0.1:9", "-o", "/dev/null", "touch", "{}/started"], "/dev/null: traces cannot be"),
+        (
+            ["-o", "{}", "touch", "{}/started"],
+            "give --upstream, like 'http://localhost:8000/v1', or set OPENAI_BASE_URL",
+        ),
+        (["--upstream", "localhost:8000", "-o", "{}", "touch", "{}/started"], "the upstream is no base URL"),
+    ],
+)
+def test_what_cannot_be_recorded_fails_in_one_sentence_before_the_command_starts(
+    arguments: list[str], says: str, tmp_path: Path
+) -> None:
+    async def run() -> Ended:
+        async with running([argument.format(tmp_path) for argument in arguments]) as process:
+            return await ended(process)
+
+    failed = asyncio.run(run())
+
+    assert failed.status == 2
+    assert says in failed.err
+    assert failed.err.splitlines()[-1].startswith("error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("", "no request came; clients that do not read OPENAI_BASE_URL or OPENAI_API_BASE need the address in"),
+        ("call({'x': 'y'}, '/unknown')", "1 request came, none to /chat/completions"),
+        ("call({'input': 'x'}, '/responses')", "what the recorder could not do is told above"),
+    ],
+)
+def test_nothing_recorded_is_said_with_its_usual_cause_and_leaves_nothing(
+    source: str, says: str, tmp_path: Path
+) -> None:
+    recorded = record(tmp_path, *python(source))
+
+    assert recorded.status == 0
+    assert f"NOTHING WAS RECORDED: {says}" in recorded.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_leaves_the_command_unharmed_and_is_said_once(tmp_path: Path) -> None:
+    limited = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", sys.executable, "-m", "rotoscope", "record"]
+
+    async def run() -> Ended:
+        async with serving(answer) as origin:
+            command = [
+                *limited,
+                "--upstream",
+                origin,
+                "-o",
+                str(tmp_path),
+                *python("for i in range(30): print(ask(str(i)))"),
+            ]
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=clean_environment(),
+            )
+            return await ended(process)
+
+    recorded = asyncio.run(run())
+
+    assert (recorded.status, recorded.out) == (0, "done\n" * 30)
+    assert recorded.err.count("the journal cannot be written") == 1
+    assert "RECORDING FAILED: the trace cannot be written: File too large" in recorded.err
+
+
+def test_server_that_cannot_be_reached_is_told_at_once_and_once(tmp_path: Path) -> None:
+    source = """
+for _ in range(3):
+    try:
+        ask("hello")
+    except urllib.error.HTTPError as error:
+        print(error.code, json.load(error)["error"]["type"])
+"""
+
+    async def run() -> Ended:
+        async with running(["--upstream", "http://127.0.0.1:9", "-o", str(tmp_path), *python(source)]) as process:
+            return await ended(process)
+
+    recorded = asyncio.run(run())
+
+    assert recorded.out == "502 gateway_error\n" * 3
+    assert recorded.err.count("the connection was refused") == 1
+
+
+def test_commands_environment_leads_every_client_to_the_gateway() -> None:
+    changed = child_environment({"HOME": "/", "OPENAI_API_BASE": "http://old"}, "http://127.0.0.1:5/v1")
+
+    assert changed == {"HOME": "/", "ROTOSCOPE_BASE_URL": "http://127.0.0.1:5/v1"} | dict.fromkeys(
+        BASE_URL_VARIABLES, "http://127.0.0.1:5/v1"
+    )
+
+
+@pytest.mark.parametrize(("excepted", "becomes"), [({}, "127.0.0.1"), ({"no_proxy": "inside"}, "inside,127.0.0.1")])
+def test_proxy_of_the_environment_does_not_stand_before_the_gateway(excepted: dict[str, str], becomes: str) -> None:
+    changed = child_environment({"HTTP_PROXY": "http://proxy", **excepted}, "http://127.0.0.1:5/v1")
+
+    assert changed["no_proxy"] == becomes
+    assert "127.0.0.1" in changed["NO_PROXY"]
+
+
+def test_upstream_is_the_given_one_then_that_of_the_environment() -> None:
+    environment = {"OPENAI_BASE_URL": "http://env:1/api"}
+
+    assert chosen_upstream("http://given:2", environment).base_url("") == "/v1"
+    assert chosen_upstream(None, environment).base_url("") == "/api"
+    with pytest.raises(UnusableInput):
+        chosen_upstream(None, {"OPENAI_BASE_URL": ""})
