@@ -90,7 +90,7 @@ is_prepared() {
 create() {
     python=$(choose_python) || exit 1
     mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] ||
-        fail "'$venv' cannot be written in $(pwd): give yourself write access, or name a folder as in 'VENV=/tmp/rotoscope make test'"
+        fail "'$venv' cannot be written in $(pwd): give yourself write access, or work on a copy of your own"
     "$python" -m venv "$venv" >"$log" 2>&1 ||
         fail "'$python -m venv $venv' failed: $(tail -n 1 "$log")"
 }
@@ -110,7 +110,7 @@ install() {
 check_existing
 is_prepared "$@" && exit 0
 "$venv/bin/python" -m pip --version >/dev/null 2>&1 || create
-[ -w "$venv" ] || fail "'$venv' cannot be written: give yourself write access, or name a folder as in 'VENV=/tmp/rotoscope make test'"
+[ -w "$venv" ] || fail "'$venv' cannot be written: give yourself write access, or work on a copy of your own"
 if [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" = "$made_for" ]; then
     # shellcheck disable=SC2046
     set -- "$@" $(tail -n +2 "$stamp")
