@@ -81,9 +81,13 @@ class BlockCache:
         """Blocks that a prompt could find, held or not."""
         return len(self._slot_of)
 
+    def __contains__(self, key: int) -> bool:
+        """Say whether a block is cached."""
+        return key in self._slot_of
+
     def match(self, keys: BlockKeys) -> int:
         """Return how many leading blocks of a stream are cached."""
-        return bisect_left(range(len(keys)), True, key=lambda at: int(keys[at]) not in self._slot_of)
+        return bisect_left(range(len(keys)), True, key=lambda at: int(keys[at]) not in self)
 
     def acquire(self, keys: BlockKeys, *, usable: int, total: int) -> Lease | None:
         """Hold `total` blocks for a stream, at most `usable` of them from the cache; None if there is no room now."""

@@ -37,6 +37,7 @@ class Engine:
 
         Whoever stops iterating must close the iterator: the calls leave queue and batch at once then.
         """
+        self._check_running()
         changed = asyncio.Event()
         for generation in generations:
             self.scheduler.submit(generation, self.clock.now())
@@ -47,8 +48,7 @@ class Engine:
             while any(first < len(generation.output_ids) for first, generation in zip(seen, generations, strict=True)):
                 await changed.wait()
                 changed.clear()
-                if self._failed:
-                    raise RunFailed("the simulated engine has stopped")
+                self._check_running()
                 for rank, generation in enumerate(generations):
                     first, seen[rank] = seen[rank], generation.generated
                     if first < seen[rank]:
@@ -57,6 +57,10 @@ class Engine:
             for generation in generations:
                 self.scheduler.cancel(generation)
                 del self._changed[generation]
+
+    def _check_running(self) -> None:
+        if self._failed:
+            raise RunFailed("the simulated engine has stopped")
 
     async def _turn(self) -> None:
         step = self.scheduler.next_step(self.clock.now())

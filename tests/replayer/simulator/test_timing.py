@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from event_loops import in_jumping_loop
+
+from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
+from rotoscope.replayer.simulator.timing import JumpingClock, ScaledClock, Timing, clock_of_speed, speed_of
+from rotoscope.traces.errors import UnusableInput
+
+TIMING = Timing(prefill_tokens_per_s=1000.0, decode_step_s=((1, 0.010), (4, 0.016), (8, 0.040)))
+
+
+@pytest.mark.parametrize(
+    ("batch", "seconds"), [(1, 0.010), (2, 0.012), (4, 0.016), (6, 0.028), (8, 0.040), (10, 0.052)]
+)
+def test_a_decode_step_lies_on_straight_lines_between_what_was_measured(batch: int, seconds: float) -> None:
+    assert TIMING.step_s(contexts=[100] * batch) == pytest.approx(seconds)
+
+
+def test_one_measured_batch_size_holds_for_all() -> None:
+    timing = Timing(prefill_tokens_per_s=1.0, decode_step_s=((4, 0.016),))
+
+    assert timing.step_s(contexts=[1]) == timing.step_s(contexts=[1] * 9) == 0.016
+
+
+def test_prefill_costs_by_fresh_tokens_and_runs_beside_decoding() -> None:
+    assert TIMING.step_s(prefill=[(5000, 100), (0, 200)]) == pytest.approx(0.3)
+    assert TIMING.step_s(prefill=[(0, 100)], contexts=[1]) == pytest.approx(0.11)
+    assert TIMING.step_s() == 0
+
+
+def test_a_fresh_token_looks_at_all_before_it() -> None:
+    timing = Timing(prefill_tokens_per_s=1e12, decode_step_s=((1, 0.0),), prefill_attention_s=1.0)
+
+    assert timing.step_s(prefill=[(10, 3)]) == pytest.approx(10 + 11 + 12)
+
+
+def test_chunks_of_a_prompt_cost_what_it_costs_whole() -> None:
+    timing = Timing(prefill_tokens_per_s=500.0, decode_step_s=((1, 0.0),), prefill_attention_s=0.001)
+    chunks = [timing.step_s(prefill=[(0, 30)]), timing.step_s(prefill=[(30, 50)]), timing.step_s(prefill=[(80, 1)])]
+
+    assert sum(chunks) == pytest.approx(timing.step_s(prefill=[(0, 81)]))
+
+
+def test_a_decoding_sequence_looks_at_its_context() -> None:
+    timing = Timing(prefill_tokens_per_s=1.0, decode_step_s=((1, 1.0), (2, 1.5)), decode_context_s=0.001)
+
+    assert timing.step_s(contexts=[100, 400]) == pytest.approx(2.0)
+
+
+@in_jumping_loop
+async def test_scaled_time_passes_so_many_times_as_fast() -> None:
+    loop = asyncio.get_running_loop()
+    clock = ScaledClock(20.0, monotonic=loop.time)
+
+    await clock.sleep_until(10.0)
+
+    assert clock.now() == pytest.approx(10.0)
+    assert loop.time() == pytest.approx(0.5)
+
+
+@in_jumping_loop
+async def test_what_is_past_is_not_waited_for() -> None:
+    loop = asyncio.get_running_loop()
+    clock = ScaledClock(1.0, monotonic=loop.time)
+    await asyncio.sleep(3.0)
+
+    await clock.sleep_until(2.0)
+
+    assert loop.time() == pytest.approx(3.0)
+
+
+@in_jumping_loop
+async def test_jumping_takes_no_time() -> None:
+    clock = JumpingClock()
+
+    await clock.sleep_until(1000.0)
+    await clock.sleep_until(10.0)
+
+    assert clock.now() == 1000.0
+    assert asyncio.get_running_loop().time() == 0.0
+
+
+@pytest.mark.parametrize("speed", [0.0, float("inf")])
+def test_speed_without_waiting_jumps(speed: float) -> None:
+    assert isinstance(clock_of_speed(speed), JumpingClock)
+
+
+@pytest.mark.parametrize("speed", [-1.0, float("nan")])
+def test_speed_that_is_no_factor_is_refused(speed: float) -> None:
+    with pytest.raises(UnusableInput, match="speed"):
+        clock_of_speed(speed)
+
+
+def test_speed_is_a_number_or_max() -> None:
+    assert speed_of("2.5") == 2.5
+    assert speed_of("max") == 0.0
+    with pytest.raises(UnusableInput, match="'fast' is neither a number nor 'max'"):
+        speed_of("fast")
+
+
+def test_the_committed_constants_say_where_they_come_from() -> None:
+    for word in ("llama-server", "measured"):
+        assert word in LLAMA_SERVER_TINY.source
