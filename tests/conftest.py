@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+DATA_VARIABLE = "ROTOSCOPE_DATA"
+
+
+def find_data() -> Path | None:
+    """Return the folder of reference data: the one named by ROTOSCOPE_DATA, else shared/data beside the project."""
+    named = os.environ.get(DATA_VARIABLE)
+    folder = Path(named) if named else PROJECT.parent / "shared" / "data"
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of reference data; a test that needs it is skipped where it is absent, and fails in CI."""
+    folder = find_data()
+    if folder is not None:
+        return folder
+    reason = f"no reference data: set {DATA_VARIABLE} to the folder that holds trtllm/ and weka/"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)

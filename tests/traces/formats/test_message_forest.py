@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from rotoscope.traces import Prefix
+from rotoscope.traces.formats.message_forest import Boundary, MessageForest
+
+
+def ask(forest: MessageForest, end: Boundary, prompt: int, completion: int = 0, reasoning: int = 0) -> Boundary:
+    return forest.call(end, prompt_tokens=prompt, completion_tokens=completion, reasoning_tokens=reasoning)
+
+
+def test_an_empty_message_is_no_place_to_part() -> None:
+    forest = MessageForest()
+    first = forest.message(forest.root, 10)
+
+    assert forest.message(first, 0) is first
+
+
+def test_streams_that_part_after_a_message_share_what_is_before() -> None:
+    forest = MessageForest()
+    first = forest.message(forest.root, 10)
+    ask(forest, forest.message(first, 5), 15)
+    ask(forest, forest.message(first, 7), 17)
+
+    assert forest.prefixes() == [Prefix(None, 0, "messages"), Prefix(0, 10, "messages")]
+
+
+def test_sizes_are_stretched_between_places_that_are_known() -> None:
+    forest = MessageForest()
+    first = forest.message(forest.root, 10)
+    second = forest.message(first, 20)
+    ask(forest, forest.message(second, 10), 80)
+    ask(forest, forest.message(first, 1), 30)
+    ask(forest, forest.message(second, 1), 70)
+
+    assert forest.prefixes()[1:] == [
+        Prefix(0, 20, "messages", low=0, high=30),
+        Prefix(0, 60, "messages", low=0, high=70),
+    ]
+
+
+def test_a_measured_place_bounds_those_around_it() -> None:
+    forest = MessageForest()
+    first = forest.message(forest.root, 10)
+    second = forest.message(first, 10)
+    third = forest.message(second, 10)
+    ask(forest, forest.message(third, 10), 100)
+    ask(forest, second, 40)
+    ask(forest, forest.message(third, 1), 80)
+
+    assert forest.prefixes()[1:] == [Prefix(0, 40, "messages"), Prefix(0, 70, "messages", low=40, high=80)]
+
+
+def test_a_measure_that_contradicts_the_prompt_around_it_is_not_used() -> None:
+    forest = MessageForest()
+    first = forest.message(forest.root, 10)
+    ask(forest, forest.message(first, 10), 20)
+    ask(forest, first, 50)
+
+    assert forest.prefixes()[1] == Prefix(0, 10, "messages")
+
+
+def test_an_unseen_message_takes_what_the_sizes_leave() -> None:
+    forest = MessageForest()
+    unseen = forest.unseen(forest.root)
+    end = forest.message(unseen, 10)
+    ask(forest, end, 50, 5)
+    ask(forest, forest.message(unseen, 7), 47)
+
+    assert forest.prefixes() == [
+        Prefix(None, 0, "opaque", high=50),
+        Prefix(0, 40, "messages", low=0, high=47),
+    ]
+    assert unseen.size == 40
+
+
+def test_named_messages_are_shared_as_long_as_all_before_them_are_named() -> None:
+    forest = MessageForest()
+    a = forest.shared_message(forest.root, "a", 10)
+    b = forest.shared_message(a, "b", 5)
+    late = forest.shared_message(forest.message(a, 3), "b", 5)
+
+    assert [forest.shared_id(end) for end in (a, b, late)] == ["s0", "s1", None]
+    assert forest.shared_message(forest.root, "a", 10) is a
+
+
+def test_a_shorter_render_is_the_beginning_of_the_longest() -> None:
+    forest = MessageForest()
+    ask(forest, forest.shared_message(forest.root, "a", 10), 10)
+    ask(forest, forest.shared_message(forest.root, "a", 25), 25)
+
+    assert [prefix.tokens for prefix in forest.prefixes()] == [10, 25]
+    assert [shared.tokens for shared in forest.shared_prefixes()] == [25]
+    assert forest.shared_identity() == ["None/0/a"]
