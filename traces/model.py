@@ -149,7 +149,7 @@ class Call(Event):
     call: Count
     """Number by arrival of the request; earlier means smaller."""
     domain: Count = 0
-    """One per model, adapter or cache salt; prefixes never cross domains."""
+    """Which cache it can hit: two models, adapters or cache salts have nothing in common."""
     conversation_id: Count
     """The conversation that its answer enters."""
     message_index: Count
