@@ -42,8 +42,7 @@ test-engine: ## the tests against a real inference engine, in an environment of 
 	ROTOSCOPE_ENGINE=1 $(ENGINE_VENV)/bin/python -m pytest tests/engine
 
 bench: environment ## measure every claim about speed (benchmarks/)
-	@failed=; for script in benchmarks/*.py; do echo "$(python) $$script"; $(python) $$script || failed="$$failed $$script"; done; \
-	test -z "$$failed" || { echo "these claims do not hold here:$$failed" >&2; exit 1; }
+	@scripts/benchmarks.sh $(python)
 
 format: environment ## format the code and apply the fixes that lint knows
 	$(python) -m ruff check --fix

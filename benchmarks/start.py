@@ -1,9 +1,9 @@
-"""Measure the processor time of `rotoscope --help` and of every command's help.
+"""Claim: `rotoscope --help` and the help of each command take at most 0.25 s of CPU.
 
-    python benchmarks/start.py
+The least of several runs counts, since what else the machine does can only add to it. Exits 1 when the claim does not
+hold.
 
-Claim: each answers within 0.25 s of processor time. Exit code 1 when one does not.
-The least of several runs counts: what else the machine does can only add to it.
+Run: python benchmarks/start.py
 """
 
 from __future__ import annotations
