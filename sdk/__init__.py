@@ -1,1 +1,1 @@
-"""."""
+"""What runs inside an agent; there is nothing here."""

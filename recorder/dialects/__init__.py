@@ -1,1 +1,1 @@
-"""."""
+"""The interfaces that the recorder understands, one a file."""

@@ -1,1 +1,1 @@
-"""."""
+"""What can be computed from traces: statistics and the optimal cache hits."""
