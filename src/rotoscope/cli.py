@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 it failed, 2 wrong usage or unusable input, 3 measured but
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import Annotated
@@ -14,6 +15,7 @@ import typer
 from rotoscope import __version__
 from rotoscope.commands.analyze import analyze
 from rotoscope.commands.record import record
+from rotoscope.commands.replay import replay
 from rotoscope.commands.serve import serve
 from rotoscope.commands.show import show
 
@@ -41,14 +43,20 @@ def rotoscope(
 
 app.command()(analyze)
 app.command(context_settings={"allow_interspersed_args": False})(record)  # options behind COMMAND are its own
+app.command()(replay)
 app.command()(serve)
 app.command()(show)
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    logging.addLevelName(logging.WARNING, "warning")
     try:
         app()
+    except BrokenPipeError:  # whoever read our output has gone, `| head` for one
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
