@@ -50,8 +50,7 @@ app.command()(show)
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
-    logging.addLevelName(logging.WARNING, "warning")
+    _show_warnings()
     try:
         app()
     except BrokenPipeError:  # whoever read our output has gone, `| head` for one
@@ -67,3 +66,11 @@ def main() -> None:
             raise
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
+
+
+def _show_warnings() -> None:
+    """Let what our own modules log reach stderr; other packages may log what passes through them."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.setLevel(logging.WARNING)
+    logging.getLogger("rotoscope").addHandler(handler)
