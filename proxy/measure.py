@@ -25,6 +25,7 @@ QUEUE_LENGTH = 256
 ANSWER_TIMEOUT_S = 60.0
 """How long the server may take to render or to tokenize one prompt."""
 
+_TOO_LATE = "the server had not tokenized it when the recording ended"
 _OF_THE_CLIENT = ("authorization", "api-key", "x-api-key")
 """Header lines that let a request in: the measuring requests go to the same server and need the same."""
 
@@ -90,6 +91,9 @@ class Measurer:
                 prompt.exchange.measured(await self._ids(prompt))
             except Unmeasurable as problem:
                 self._miss(prompt, str(problem))
+            except asyncio.CancelledError:
+                self._miss(prompt, _TOO_LATE)
+                raise
             except (TimeoutError, aiohttp.ClientError) as error:
                 self._miss(prompt, f"asking the server failed ({type(error).__name__})")
             finally:
@@ -103,7 +107,7 @@ class Measurer:
                 await self._queue.join()
         except TimeoutError:
             while not self._queue.empty():
-                self._miss(self._queue.get_nowait(), "the server had not tokenized every prompt when recording ended")
+                self._miss(self._queue.get_nowait(), _TOO_LATE)
 
     def _miss(self, prompt: _Prompt, reason: str) -> None:
         self.missed += 1

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import gzip
+import hashlib
+import json
 import os
 import pty
 import signal
@@ -15,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from loopback import Handler, chat_answer, serving
+from loopback import Handler, chat_answer, chat_chunk, serving, sse, usage_chunk
 
 from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream
 from rotoscope.traces.errors import UnusableInput
@@ -312,3 +316,136 @@ def test_upstream_is_the_given_one_then_that_of_the_environment() -> None:
     assert chosen_upstream(None, environment).base_url("") == "/api"
     with pytest.raises(UnusableInput):
         chosen_upstream(None, {"OPENAI_BASE_URL": ""})
+
+
+CANARY = "canary-7f3a91"
+"""Stands in everything that an agent, a tool or a server says here, each time with another ending."""
+
+CARELESS_AGENT = """
+import contextlib, http.client, pathlib, shutil, socket, threading
+from urllib.parse import urlsplit
+host, port = urlsplit(os.environ["OPENAI_BASE_URL"]).netloc.split(":")
+tool = {"type": "function", "function": {"name": "CANARY-tool", "description": "CANARY-description",
+        "parameters": {"type": "object", "properties": {"CANARY-parameter": {"type": "string"}}}}}
+called = {"role": "assistant", "content": None, "reasoning_content": "CANARY-thinking", "tool_calls": [
+          {"id": "CANARY-id", "type": "function", "function": {"name": "CANARY-tool", "arguments": '{"a":"CANARY-argument"}'}}]}
+messages = [{"role": "system", "content": "CANARY-system"}, {"role": "user", "name": "CANARY-name", "content": [
+            {"type": "text", "text": "CANARY-text"}, {"type": "image_url", "image_url": {"url": "data:CANARY-image"}}]},
+            called, {"role": "tool", "tool_call_id": "CANARY-id", "content": "CANARY-result"}]
+chat = {"model": "CANARY-model", "messages": messages, "tools": [tool], "user": "CANARY-user", "metadata": {"CANARY-key": "1"}}
+headers = {"Authorization": "Bearer CANARY-secret", "X-CANARY-header": "CANARY-value", "Cookie": "CANARY-cookie=1",
+           "Content-Type": "application/json", "User-Agent": "CANARY-agent"}
+
+def send(behaviour, body, path="/v1/chat/completions", read=None, method="POST"):
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    query = "?key=CANARY-query"
+    connection.request(method, path + query, body, headers | {"X-Behaviour": behaviour})
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        answer = connection.getresponse()
+        answer.read(read)
+    connection.close()
+
+whole, stream = json.dumps(chat).encode(), json.dumps(chat | {"stream": True}).encode()
+for behaviour in ("whole", "gzip", "refuse", "redirect", "nonsense", "hang-up", "bad-header", "zstd"):
+    send(behaviour, whole)
+for behaviour in ("stream", "stream-error", "stream-nonsense", "stream-hang-up"):
+    send(behaviour, stream)
+send("stream-wait", stream, read=20)
+send("whole", b'{"messages": "CANARY-broken')
+send("whole", json.dumps({"messages": [{"role": ["CANARY-role"], "content": {"CANARY": 1}}, "CANARY-string"]}).encode())
+send("whole", whole, path="/v1/CANARY-path")
+send("whole", whole, path="/v1/responses")
+send("whole", None, path="/v1/files/CANARY-file", method="GET")
+for broken in (b"CANARY-method / HTTP/1.1\\r\\nCANARY-no-colon\\r\\n\\r\\n", b"POST /v1/chat/completions HTTP/9 CANARY\\r\\n\\r\\n",
+               b"POST /v1/chat/completions HTTP/1.1\\r\\nContent-Length: CANARY\\r\\n\\r\\n",
+               b"POST /v1/chat/completions HTTP/1.1\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\nCANARY-size\\r\\n"):
+    with socket.create_connection((host, int(port))) as raw:
+        raw.sendall(broken)
+        raw.shutdown(socket.SHUT_WR)
+        raw.recv(65536)
+for journal in pathlib.Path(sys.argv[1]).glob("*.journal.jsonl"):
+    shutil.copy(journal, sys.argv[2])
+""".replace("CANARY", CANARY)
+
+
+async def careless_server(request: web.Request) -> web.StreamResponse:
+    """Put canaries into answers, errors, headers and everything else that a server sends."""
+    body = await request.read()
+    said = f"{CANARY}-answer"
+    if request.path in ("/apply-template", "/tokenize"):
+        return web.json_response({"error": {"message": f"{CANARY}-tokenize {body!r}"}}, status=500)
+    message = chat_chunk({"content": said, "reasoning_content": f"{CANARY}-reasoning"})
+    calls = [{"index": 0, "id": said, "function": {"name": f"{CANARY}-tool", "arguments": f'{{"a": "{CANARY}"'}}]
+    error = {"error": {"message": f"{CANARY}-error", "type": f"{CANARY}-type", "code": f"{CANARY}-code"}}
+    answer = json.dumps(chat_answer(said) | {"model": said, "system_fingerprint": said}).encode()
+    headers = {"X-Request-Id": said, "Set-Cookie": f"{said}=1", "Content-Type": "application/json"}
+    match request.headers.get("X-Behaviour", ""):
+        case "gzip":
+            return web.Response(body=gzip.compress(answer), headers=headers | {"Content-Encoding": "gzip"})
+        case "zstd":
+            return web.Response(body=answer, headers=headers | {"Content-Encoding": "zstd"})
+        case "refuse":
+            return web.Response(body=json.dumps(error).encode(), status=400, reason=said, headers=headers)
+        case "redirect":
+            return web.Response(status=307, headers={"Location": f"http://127.0.0.1:9/{said}"})
+        case "nonsense":
+            return web.Response(text=said, headers=headers)
+        case "hang-up" | "bad-header":
+            assert request.transport is not None
+            if request.headers["X-Behaviour"] == "bad-header":
+                request.transport.write(f"HTTP/1.1 200 OK\r\n{said} \x00 \r\n\r\n".encode())
+            request.transport.close()
+            return web.Response()
+        case behaviour if behaviour.startswith("stream"):
+            pass
+        case _:
+            return web.Response(body=answer, headers=headers)
+    response = web.StreamResponse(headers=headers | {"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    await response.write(sse(message, chat_chunk({"tool_calls": calls})))
+    match behaviour:
+        case "stream-error":
+            await response.write(sse(error))
+        case "stream-nonsense":
+            await response.write(f"data: {said}\n\n: {said}\n\n{said}\n\n".encode())
+        case "stream-hang-up":
+            assert request.transport is not None
+            request.transport.close()
+        case "stream-wait":
+            await asyncio.Event().wait()
+        case _:
+            await response.write(sse(chat_chunk({}, "tool_calls"), usage_chunk(), "[DONE]"))
+    return response
+
+
+def traces_of(canary: str) -> list[bytes]:
+    """Return the forms in which text survives: as it is, encoded, and hashed without a key."""
+    raw = canary.encode()
+    encoded = [base64.b64encode(raw), raw.hex().encode()]
+    hashed = [hashlib.new(name, raw).hexdigest().encode() for name in ("md5", "sha1", "sha256", "blake2b")]
+    return [raw, *encoded, *hashed]
+
+
+@pytest.mark.parametrize("options", [[], ["--measure"]])
+def test_nothing_that_anyone_said_is_in_any_byte_written(options: list[str], tmp_path: Path) -> None:
+    folder, scratch, kept = tmp_path / "folder", tmp_path / "scratch", tmp_path / "kept"
+    for made in (scratch, kept):
+        made.mkdir()
+    places = {"TMPDIR": str(scratch), "HOME": str(scratch), "PYTHONPYCACHEPREFIX": str(scratch)}
+
+    async def run() -> Ended:
+        async with serving(careless_server) as origin:
+            arguments = ["--upstream", origin, "-o", str(folder), *options, "--"]
+            command = python(CARELESS_AGENT, str(folder), str(kept))
+            async with running([*arguments, *command], PYTHONDEVMODE="1", ROTOSCOPE_TRACEBACK="1", **places) as process:
+                return await ended(process)
+
+    recorded = asyncio.run(run())
+
+    written = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert recorded.status == 0, recorded.err
+    assert {Path(name).suffix for name in written} >= {".json", ".jsonl"}
+    assert len(list(load(folder / "run-0001.trace.json").calls())) > 10
+    for place, content in {**written, "stderr": recorded.err.encode(), "stdout": recorded.out.encode()}.items():
+        for form in traces_of(CANARY):
+            assert form.lower() not in content.lower(), f"{form!r} in {place}"

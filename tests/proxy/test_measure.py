@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiohttp import web
+from loopback import PATIENCE_S, Handler, serving
+
+from rotoscope.proxy.measure import QUEUE_LENGTH, Measurer
+from rotoscope.proxy.upstream import open_session, upstream_given
+from rotoscope.recorder.recorder import Exchange, Recorder
+from rotoscope.traces.journal import JournalWriter
+
+CHAT_BODY: dict[str, Any] = {
+    "model": "m",
+    "stream": True,
+    "temperature": 0.5,
+    "messages": [{"role": "user", "content": "hello"}],
+    "tools": [{"type": "function", "function": {"name": "look"}}],
+    "chat_template_kwargs": {"enable_thinking": False},
+}
+
+
+class Prompt(Exchange):
+    """An exchange that keeps what was measured."""
+
+    def __init__(self, body: Mapping[str, Any] = CHAT_BODY) -> None:
+        super().__init__(Recorder(JournalWriter(io.BytesIO())), json.dumps(body).encode())
+        self.ids: list[Sequence[int] | None] = []
+
+    def measured(self, ids: Sequence[int] | None) -> None:
+        self.ids.append(ids)
+
+
+@dataclass
+class Asked:
+    """A request of the measurer."""
+
+    path: str
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+
+
+@contextlib.asynccontextmanager
+async def measuring(origin: str) -> AsyncIterator[tuple[Measurer, list[str]]]:
+    """Run a measurer; give it and what it says."""
+    upstream, notices = upstream_given(origin), list[str]()
+    async with open_session(upstream) as session:
+        measurer = Measurer(upstream, session, notice=notices.append)
+        task = asyncio.create_task(measurer.run())
+        try:
+            yield measurer, notices
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def measured(handler: Handler, *prompts: Prompt, headers: Mapping[str, str] = {}) -> tuple[int, list[str]]:
+    """Measure prompts at a server; return how many were missed and what was said."""
+
+    async def run() -> tuple[int, list[str]]:
+        async with serving(handler) as origin, measuring(origin) as (measurer, notices):
+            for prompt in prompts:
+                measurer.submit(prompt, headers)
+            await measurer.finish(timeout_s=PATIENCE_S)
+            return measurer.missed, notices
+
+    return asyncio.run(run())
+
+
+def answering(answers: Mapping[str, Any], asked: list[Asked]) -> Handler:
+    """Return a server with an answer for each path it knows: JSON, or a status."""
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(Asked(request.path, await request.json(), request.headers.copy()))
+        known = answers.get(request.path, 404)
+        return web.Response(status=known) if isinstance(known, int) else web.json_response(known)
+
+    return handler
+
+
+def test_llama_server_renders_the_request_and_tokenizes_the_text_as_its_chat_endpoint_does() -> None:
+    asked: list[Asked] = []
+    prompt = Prompt()
+
+    measured(answering({"/apply-template": {"prompt": "<s>hello"}, "/tokenize": {"tokens": [1, 2, 3]}}, asked), prompt)
+
+    assert prompt.ids == [[1, 2, 3]]
+    assert [(one.path, one.body) for one in asked] == [
+        ("/apply-template", CHAT_BODY),
+        ("/tokenize", {"content": "<s>hello", "add_special": True, "parse_special": True}),
+    ]
+
+
+def test_vllm_tokenizes_the_messages_and_is_asked_at_once_the_second_time() -> None:
+    asked: list[Asked] = []
+    first, second = Prompt(), Prompt()
+
+    measured(answering({"/tokenize": {"count": 2, "max_model_len": 9, "tokens": [7, 8]}}, asked), first, second)
+
+    assert (first.ids, second.ids) == ([[7, 8]], [[7, 8]])
+    assert [one.path for one in asked] == ["/apply-template", "/tokenize", "/tokenize"]
+    assert asked[-1].body == {
+        "model": "m",
+        "messages": CHAT_BODY["messages"],
+        "tools": CHAT_BODY["tools"],
+        "chat_template_kwargs": CHAT_BODY["chat_template_kwargs"],
+        "add_generation_prompt": True,
+    }
+
+
+def test_key_of_the_call_goes_along_and_nothing_else_of_its_header() -> None:
+    asked: list[Asked] = []
+    headers = {"authorization": "Bearer k", "cookie": "c", "x-session": "s"}
+
+    measured(answering({"/tokenize": {"tokens": [1]}}, asked), Prompt(), headers=headers)
+
+    assert {one.headers.get("Authorization") for one in asked} == {"Bearer k"}
+    assert not any("Cookie" in one.headers or "x-session" in one.headers for one in asked)
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        ({}, "neither /apply-template nor a /tokenize that takes messages"),
+        ({"/apply-template": 500}, "/apply-template answers 500"),
+        ({"/apply-template": {"prompt": "x"}, "/tokenize": 401}, "/tokenize answers 401"),
+        ({"/apply-template": ["x"]}, "/apply-template answers with something else than an object"),
+        ({"/tokenize": {"tokens": None}}, "/tokenize answers without token ids"),
+        ({"/tokenize": {"tokens": ["a"]}}, "/tokenize answers without token ids"),
+    ],
+)
+def test_server_that_cannot_measure_is_told_once_and_every_prompt_stays_unmeasured(
+    answers: Mapping[str, Any], says: str
+) -> None:
+    prompts = [Prompt(), Prompt()]
+
+    missed, notices = measured(answering(answers, []), *prompts)
+
+    assert [prompt.ids for prompt in prompts] == [[None], [None]]
+    assert missed == 2
+    assert len(notices) == 1
+    assert says in notices[0]
+
+
+def test_broken_answer_does_not_end_the_measuring() -> None:
+    broken = iter([True, False])
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path == "/apply-template":
+            return web.Response(text="secret, no JSON") if next(broken) else web.json_response({"prompt": "p"})
+        return web.json_response({"tokens": [1]})
+
+    prompts = [Prompt(), Prompt()]
+    _, notices = measured(handler, *prompts)
+
+    assert [prompt.ids for prompt in prompts] == [[None], [[1]]]
+    assert len(notices) == 1
+    assert "secret" not in notices[0]
+
+
+def test_server_that_is_gone_leaves_the_prompt_unmeasured() -> None:
+    prompt = Prompt()
+
+    async def run() -> list[str]:
+        async with measuring("http://127.0.0.1:9") as (measurer, notices):
+            measurer.submit(prompt, {})
+            await measurer.finish(timeout_s=PATIENCE_S)
+            return notices
+
+    notices = asyncio.run(run())
+
+    assert prompt.ids == [None]
+    assert "ClientConnectorError" in notices[0]
+
+
+def test_prompts_beyond_the_queue_stay_unmeasured() -> None:
+    prompts = [Prompt() for _ in range(QUEUE_LENGTH + 3)]
+
+    missed, notices = measured(answering({"/tokenize": {"tokens": [1]}}, []), *prompts)
+
+    assert missed == 3
+    assert [prompt.ids for prompt in prompts[-3:]] == [[None]] * 3
+    assert prompts[-4].ids == [[1]]
+    assert len(notices) == 1
+
+
+def test_end_does_not_wait_for_a_server_that_does_not_answer() -> None:
+    arrived = asyncio.Event()
+
+    async def handler(_: web.Request) -> web.Response:
+        arrived.set()
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    prompts = [Prompt(), Prompt(), Prompt()]
+
+    async def run() -> list[str]:
+        async with serving(handler) as origin, measuring(origin) as (measurer, notices):
+            for prompt in prompts:
+                measurer.submit(prompt, {})
+            await arrived.wait()
+            await measurer.finish(timeout_s=0.01)
+            return notices
+
+    notices = asyncio.run(run())
+
+    assert [prompt.ids for prompt in prompts] == [[None], [None], [None]]
+    assert len(notices) == 1
