@@ -1,48 +1,53 @@
-"""From the records of a journal to a trace."""
+"""From the records of a journal to a trace: calls, forest, conversations, branches, events."""
 
 from __future__ import annotations
 
-from rotoscope.traces.journal import CallEnded, CallOpened, Journal, PartSeen
-from rotoscope.traces.model import NO_PREFIX, Call, Prefix, Trace
+from dataclasses import dataclass
+
+from rotoscope.recorder.calls import SeenRun, gather
+from rotoscope.recorder.conversations import Threader
+from rotoscope.recorder.prefixes import ForestBuilder
+from rotoscope.recorder.regions import find_lanes
+from rotoscope.recorder.timeline import Timeline
+from rotoscope.traces.forest import normalise
+from rotoscope.traces.journal import Journal, JournalHeader
+from rotoscope.traces.model import TokenSource, Trace
+from rotoscope.traces.validation import validate
 
 
-def build_trace(journal: Journal) -> Trace | None:
-    """Compute the trace of a recording; None when it holds no call."""
-    parts = {record.part: record for record in journal.records if isinstance(record, PartSeen)}
-    ends = {record.call: record for record in journal.records if isinstance(record, CallEnded)}
-    events: list[Call] = []
-    by_answer: dict[int, Call] = {}
-    for opened in journal.records:
-        if not isinstance(opened, CallOpened):
-            continue
-        end = ends.get(opened.call)
-        prefix, part = NO_PREFIX, parts.get(opened.head)
-        while part is not None and prefix is NO_PREFIX:
-            before = by_answer.get(part.part)
-            if before is not None:
-                n = before.prompt_tokens + before.completion_tokens
-                prefix = Prefix(before.call, n, "text", low=before.prompt_tokens)
-            part = parts.get(part.parent) if part.parent is not None else None
-        prompt = end.prompt_tokens if end is not None else None
-        call = Call(
-            call=len(events),
-            domain=opened.domain,
-            conversation_id=0,
-            message_index=len(events),
-            prompt_tokens=max(prompt or 1, prefix.tokens),
-            completion_tokens=(end.completion_tokens if end else None) or 0,
-            prefix=prefix,
-            finish_reason=end.finish_reason if end else "lost",
-            at_ms=opened.at_ms,
-            duration_ms=end.at_ms - opened.at_ms if end else None,
-            ttft_ms=end.ttft_ms if end else None,
-            cached_tokens=end.cached_tokens if end else None,
-            request=opened.request,
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The trace of a recording, and what was left out of it."""
+
+    trace: Trace | None
+    """None when no call was seen."""
+    refused: int
+    """Requests that the server refused and that were not sent again."""
+
+
+def build_trace(journal: Journal) -> Built:
+    """Compute the trace of a recording. Raises TraceError when the records contradict one another."""
+    run = gather(journal.records)
+    trace = _trace(journal.header, run) if run.calls else None
+    if trace is not None:
+        validate(trace)
+    return Built(trace, run.refused)
+
+
+def _trace(header: JournalHeader, run: SeenRun) -> Trace:
+    forest = ForestBuilder(run, named=header.is_named).build()
+    turns = Threader(run).turns()
+    lanes = find_lanes(run.calls, turns)
+    counted = any(call.reported_prompt_tokens is not None for call in run.calls)
+    source: TokenSource = "usage" if counted else "estimate"
+    events = Timeline(run, turns, lanes, forest, source).write()
+    return normalise(
+        Trace(
+            trace_id=header.trace_id,
+            campaign=header.campaign,
+            token_source=source,
+            output_matches=forest.output_matches,
+            shared_prefixes=tuple(forest.shared),
+            events=events,
         )
-        events.append(call)
-        if end is not None and end.answer is not None:
-            by_answer[end.answer] = call
-    if not events:
-        return None
-    header = journal.header
-    return Trace(trace_id=header.trace_id, campaign=header.campaign, token_source="usage", events=tuple(events))
+    )

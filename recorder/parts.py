@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import orjson
 
 from rotoscope.recorder.canonical import Part, message_part
-from rotoscope.recorder.dialects import chat
 from rotoscope.recorder.hashing import KeyedHash
 from rotoscope.traces.journal import PartSeen
 
 FIRST_BORDER_BYTES = 128
 BORDER_STEP = 8
-"""Each border is an eighth of the way further."""
+"""Each border of a long text is an eighth of the way further."""
 
 
 def border_ends(size: int) -> list[int]:
@@ -30,7 +32,8 @@ class KnownParts:
         self._hash: KeyedHash | None = keyed
         self._digests: list[bytes] = []
         self._numbers: dict[bytes, int] = {}
-        self._short: dict[tuple[int | None, int], int] = {}
+        self._messages: dict[tuple[int | bytes, int], int] = {}
+        self._fresh: list[PartSeen] = []
 
     def __repr__(self) -> str:
         return f"KnownParts({len(self._digests)})"
@@ -40,55 +43,44 @@ class KnownParts:
         self._hash = None
         self._digests.clear()
         self._numbers.clear()
-        self._short.clear()
+        self._messages.clear()
 
-    def head_of(self, request: chat.ChatRequest) -> tuple[int, list[PartSeen]]:
-        """Return the number of the last part of a prompt, and the parts that are new."""
-        fresh: list[PartSeen] = []
-        messages = request.messages
-        leading = next(
-            (i for i, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages)
-        )
-        number: int | None = None
-        for message in messages[:leading]:
-            number = self._message(number, message, fresh)
-        if request.tools is not None:
-            number = self._part(number, request.tools, fresh)
-        for message in messages[leading:]:
-            number = self._message(number, message, fresh)
-        assert number is not None
-        return number, fresh
+    def take_fresh(self) -> list[PartSeen]:
+        """Return the records of the parts that were new since the last time."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
-    def behind(self, parent: int | None, part: Part) -> tuple[int, list[PartSeen]]:
-        """Return the number of a part behind `parent`, and its record when it is new."""
-        fresh: list[PartSeen] = []
-        return self._part(parent, part, fresh), fresh
-
-    def _message(self, parent: int | None, message: dict[str, object], fresh: list[PartSeen]) -> int:
-        """Number a message, canonical form and digests being taken only when it is new.
-
-        What is known is recognised by Python's own keyed hash, which costs little and never leaves memory.
-        """
-        short = (parent, hash(orjson.dumps(message)))
-        known = self._short.get(short)
-        if known is None:
-            known = self._short[short] = self._part(parent, message_part(message), fresh)
-        return known
-
-    def _part(self, parent: int | None, part: Part, fresh: list[PartSeen]) -> int:
+    def behind(self, before: int | bytes, part: Part) -> int:
+        """Return the number of a part behind another; at the start of a prompt its domain's digest stands before it."""
         assert self._hash is not None
-        before = b"" if parent is None else self._digests[parent]
-        digest = self._hash.chained(before, part.role.encode() + part.exact)
+        parent = before if isinstance(before, bytes) else self._digests[before]
+        digest = self._hash.chained(parent, part.role.encode() + part.exact)
         known = self._numbers.get(digest)
-        if known is not None:
-            return known
+        return self._add(before, part, digest) if known is None else known
+
+    def behind_messages(self, before: int | bytes, messages: Iterable[dict[str, Any]]) -> int | bytes:
+        """Return the number of the last of some messages behind a part.
+
+        A message that was seen here is recognised by Python's own keyed hash of it, which costs little and never leaves
+        memory; only for others the canonical form and its digests are made.
+        """
+        for message in messages:
+            short = (before, hash(orjson.dumps(message)))
+            known = self._messages.get(short)
+            if known is None:
+                known = self._messages[short] = self.behind(before, message_part(message))
+            before = known
+        return before
+
+    def _add(self, before: int | bytes, part: Part, digest: bytes) -> int:
+        assert self._hash is not None
         number = self._numbers[digest] = len(self._digests)
         self._digests.append(digest)
         borders = self._hash.borders(part.loose, border_ends(len(part.loose)))
-        fresh.append(
+        self._fresh.append(
             PartSeen(
                 part=number,
-                parent=parent,
+                parent=None if isinstance(before, bytes) else before,
                 role=part.role,
                 digest=digest.hex(),
                 borders=b"".join(borders).hex(),

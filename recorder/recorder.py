@@ -97,7 +97,14 @@ class Recorder:
                 self._warn(f"the journal could not be closed ({type(error).__name__})")
         journal = Journal(self._header, tuple(self._records))
         self._records.clear()
-        return build_trace(journal)
+        try:
+            built = build_trace(journal)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._warn(f"the trace could not be built ({type(error).__name__}): 'rotoscope recover' tells why")
+            return None
+        if built.refused:
+            self._warn(f"{built.refused} requests that the server refused are not in the trace")
+        return built.trace
 
     def _begin(self) -> None:
         assert self._journal is not None
@@ -115,8 +122,9 @@ class Recorder:
 
     def _open(self, body: bytes, at_s: float) -> Exchange:
         request = chat.parse_request(body)
-        head, records = self._parts.head_of(request)
-        domain = self._domains.setdefault(self._digest(request.domain), len(self._domains))
+        digest = self._digest(request.domain)
+        domain = self._domains.setdefault(digest, len(self._domains))
+        head = self._head_of(request, digest)
         if self._start_s is None:
             self._start_s = at_s
         number = self._requests if request.choices > 1 else None
@@ -128,10 +136,20 @@ class Recorder:
         upstream = request.with_usage(body) if asks else body
         self._calls += request.choices
         self._requests += 1
-        self._write([*records, *opened])
+        self._write([*self._parts.take_fresh(), *opened])
         return RecordedExchange(
             self, upstream, calls=calls, head=head, at_s=at_s, is_stream=request.is_stream, withholds=asks
         )
+
+    def _head_of(self, request: chat.ChatRequest, domain: bytes) -> int:
+        """Return the last part of a prompt: system messages, then tools, then the other messages, in one domain."""
+        leading = chat.leading_messages(request.messages)
+        before = self._parts.behind_messages(domain, request.messages[:leading])
+        if request.tools is not None:
+            before = self._parts.behind(before, request.tools)
+        head = self._parts.behind_messages(before, request.messages[leading:])
+        assert isinstance(head, int)
+        return head
 
     def _write(self, records: Sequence[JournalRecord]) -> None:
         self._records.extend(records)
@@ -317,8 +335,8 @@ class RecordedExchange(Exchange):
         for call, choice, (part, size), share in zip(self._calls, answer.choices, outputs, shares, strict=True):
             known = None
             if size:
-                known, fresh = recorder._parts.behind(self._head, part)
-                records.extend(fresh)
+                known = recorder._parts.behind(self._head, part)
+                records.extend(recorder._parts.take_fresh())
             failed = answer.is_error or self._status >= 400
             first_s = choice.first_at_s
             records.append(

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from rotoscope.recorder.canonical import Part, answer_part, message_part, reasoning_of, tools_part
+from rotoscope.recorder.canonical import Part, answer_part, reasoning_of, tools_part
 from rotoscope.recorder.usage import Usage, chat_usage
 from rotoscope.traces.model import FinishReason
 
@@ -88,9 +88,12 @@ def parse_request(body: bytes) -> ChatRequest:
     )
 
 
-def parts_of(messages: list[dict[str, Any]]) -> list[Part]:
-    """Return the canonical parts of messages."""
-    return [message_part(message) for message in messages]
+def leading_messages(messages: list[dict[str, Any]]) -> int:
+    """Return how many messages at the start are the system's."""
+    for index, message in enumerate(messages):
+        if message.get("role") not in ("system", "developer"):
+            return index
+    return len(messages)
 
 
 def _tools(request: dict[str, Any]) -> Part | None:

@@ -1,0 +1,176 @@
+"""Places in prompts, and the one number of tokens that each of them has.
+
+A place is a point that prompts can pass: the end of a part, a border inside its text, or the end of the template's
+words that begin an answer, which is where a whole prompt ends. Places form a tree; where the paths of two streams part,
+the number of that place is the length of their common prefix. Numbers are found once a recording is complete:
+
+1. Measured places come first: P of a call where its prompt ends, P + O (and the answer's end mark) behind its answer.
+   A place is never behind a measured place that follows it.
+2. The others lie between the nearest measured ones of the first call that passes them, by the weight of what stands
+   between: a quarter of a token a byte, and a few for what a template adds to each message.
+
+Numbers never fall along a path, so the common prefixes of all streams are consistent (trace model, R5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from rotoscope.recorder.calls import BYTES_PER_TOKEN
+from rotoscope.recorder.part_tree import PartTree
+
+MESSAGE_TOKENS = 4.0
+"""What a template usually adds to a message."""
+ANSWER_HEADER_TOKENS = 3.0
+"""What a template usually writes before an answer."""
+END_MARK_TOKENS = 1
+"""An answer's end is marked; prompts that go on behind it share at least that."""
+
+
+class Place:
+    """One place of the tree."""
+
+    __slots__ = (
+        "cap",
+        "children",
+        "floor",
+        "is_filled",
+        "measured",
+        "outputs",
+        "parent",
+        "position",
+        "prompt",
+        "shared",
+        "weight",
+    )
+
+    def __init__(self, parent: Place | None, weight: float) -> None:
+        self.parent = parent
+        self.weight = weight
+        """Tokens from the parent to here, roughly."""
+        self.children: dict[Hashable, Place] = {}
+        self.measured: int | None = None
+        self.floor = 0
+        """It is not before this."""
+        self.cap: float = float("inf")
+        """It is not behind this."""
+        self.position = 0
+        self.is_filled = False
+        self.shared: str | None = None
+        """The first shared prefix that passes here."""
+        self.prompt: int | None = None
+        """The first call whose prompt passes here."""
+        self.outputs: list[int] = []
+        """Calls whose outputs pass here."""
+
+    def weight_from_root(self) -> float:
+        """Return the weight of all that stands before this place."""
+        weight, place = 0.0, self
+        while place.parent is not None:
+            weight += place.weight
+            place = place.parent
+        return weight
+
+    @property
+    def is_visited(self) -> bool:
+        return self.prompt is not None or self.shared is not None or bool(self.outputs)
+
+
+class PlaceTree:
+    """The places of one cache domain."""
+
+    def __init__(self, tree: PartTree) -> None:
+        self._tree = tree
+        self.root = Place(None, 0)
+        self.root.is_filled = True
+        self._places: list[Place] = []
+        self._ends: dict[int, Place] = {}
+
+    def end_of(self, path: Sequence[int], count: int) -> Place:
+        """Return the place behind the first `count` parts of a prompt."""
+        if count == 0:
+            return self.root
+        known = self._ends.get(path[count - 1])
+        if known is None:
+            start = count - 1
+            while start and path[start - 1] not in self._ends:
+                start -= 1
+            known = self.root if start == 0 else self._ends[path[start - 1]]
+            for part in path[start:count]:
+                known = self._ends[part] = self.steps(known, part)[-1]
+        return known
+
+    def answer_start(self, head: Place) -> Place:
+        """Return the place where a whole prompt ends: behind what the template writes before an answer."""
+        return self._child(head, "answer", ANSWER_HEADER_TOKENS)
+
+    def steps(self, before: Place, part: int, *, has_reasoning: bool | None = None) -> list[Place]:
+        """Return the places of a part behind `before`, its end last.
+
+        Thinking stands at the start of an answer: with and without it answers part where they begin. `has_reasoning`
+        asks for the same answer with or without.
+        """
+        seen = self._tree[part]
+        reasoning = seen.reasoning_bytes > 0 if has_reasoning is None else has_reasoning
+        places: list[Place] = []
+        weight = MESSAGE_TOKENS
+        if seen.role == "assistant":
+            before = self.answer_start(before)
+            places.append(before)
+            weight = float(END_MARK_TOKENS)
+        borders = self._tree.border_digests(part)
+        text = (seen.text_bytes + (seen.reasoning_bytes if reasoning else 0)) / BYTES_PER_TOKEN
+        for digest in borders:
+            before = self._child(before, (seen.role, reasoning, digest), text / len(borders))
+            places.append(before)
+        places.append(self._child(before, (seen.role, reasoning, "end"), weight if borders else weight + text))
+        return places
+
+    def _child(self, parent: Place, label: Hashable, weight: float) -> Place:
+        place = parent.children.get(label)
+        if place is None:
+            place = parent.children[label] = Place(parent, weight)
+            self._places.append(place)
+        return place
+
+    def settle(self) -> None:
+        """Give measured places their numbers, once all of them are told; limits reach from them to all others."""
+        for place in reversed(self._places):
+            assert place.parent is not None
+            if place.measured is not None:
+                place.cap = min(place.cap, place.measured)
+            place.parent.cap = min(place.parent.cap, place.cap)
+        for place in self._places:
+            assert place.parent is not None
+            place.floor = max(place.floor, place.parent.floor)
+            if place.measured is not None:
+                place.position = int(place.cap)
+
+    def fill(self, last: Place, *, scale: float = 1.0) -> None:
+        """Give every place up to `last` its number; behind the last measured place weights count `scale` tokens each."""
+        run: list[Place] = []
+        place: Place | None = last
+        while place is not None and not place.is_filled:
+            run.append(place)
+            place = place.parent
+        assert place is not None
+        run.reverse()
+        start = place.position
+        while run:
+            until = next((i for i, step in enumerate(run) if step.measured is not None), len(run) - 1)
+            stretch, run = run[: until + 1], run[until + 1 :]
+            _share_out(start, stretch, scale)
+            start = stretch[-1].position
+
+
+def _share_out(start: int, stretch: list[Place], scale: float) -> None:
+    """Number the places of a stretch by weight, up to its measured end when it has one."""
+    last = stretch[-1]
+    if last.measured is not None:
+        scale = (last.position - start) / (sum(step.weight for step in stretch) or 1.0)
+    weight = 0.0
+    for step in stretch:
+        weight += step.weight
+        if step.measured is None:
+            step.position = int(min(max(start + round(weight * scale), step.floor), step.cap))
+        step.is_filled = True

@@ -1,0 +1,162 @@
+"""From calls, conversations and branches to the events of a trace, with what the client did between calls.
+
+The time between a call and what its branch did before is a tool's when the call carries results of tools that the
+conversation's previous answer asked for, else a wait. While a region runs and is waited for, that time is the
+region's; so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rotoscope.recorder.calls import SeenCall, SeenRun
+from rotoscope.recorder.conversations import Turn
+from rotoscope.recorder.prefixes import RunForest
+from rotoscope.recorder.regions import Lanes, Region
+from rotoscope.traces.model import (
+    Branch,
+    Call,
+    Message,
+    ParallelEnd,
+    ParallelStart,
+    Role,
+    TokenSource,
+    ToolCall,
+    TraceEvent,
+    Wait,
+    WaitKind,
+)
+
+_ROLES: dict[str, Role] = {"system": "system", "user": "user", "tool": "tool", "assistant": "assistant"}
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Write the events of a run in the order of its calls."""
+
+    run: SeenRun
+    turns: Sequence[Turn]
+    lanes: Lanes
+    forest: RunForest
+    token_source: TokenSource
+    """Where counts come from unless an event says otherwise."""
+    events: list[TraceEvent] = field(default_factory=list)
+    cursors: dict[Branch | None, float] = field(default_factory=dict)
+    """Until when each branch is accounted for."""
+    asked: bool = False
+    """Whether the root's last answer asked for tools."""
+    tools: int = 0
+
+    def write(self) -> tuple[TraceEvent, ...]:
+        """Return all events."""
+        for call in self.run.calls:
+            for region in self.lanes.regions:
+                if region.begins_before == call.number:
+                    self._start(region)
+            self._write_call(call, self.turns[call.number])
+        return tuple(self.events)
+
+    def _start(self, region: Region) -> None:
+        self._join(region.start_ms)
+        self._wait(None, region.start_ms, "agent" if self.asked else "think")
+        self.events.append(ParallelStart(region=region.number, num_branches=len(region.conversations)))
+        for index in range(len(region.conversations)):
+            self.cursors[region.number, index] = region.start_ms
+        region.is_started = True
+
+    def _join(self, now_ms: float) -> None:
+        """Join the regions that have ended when the root goes on."""
+        for region in self.lanes.regions:
+            if region.is_started and not region.is_joined and region.end_ms <= now_ms:
+                self.events.append(ParallelEnd(region=region.number))
+                self.cursors[None] = max(self.cursors.get(None, 0.0), region.end_ms)
+                region.is_joined = True
+
+    def _write_call(self, call: SeenCall, turn: Turn) -> None:
+        branch = self.lanes.branches[turn.conversation]
+        if branch is None:
+            self._join(call.start_ms)
+        if turn.carries_tools and turn.before is not None:
+            self._run_tools(self.run.calls[turn.before], turn.carries_tools, call, branch)
+        else:
+            self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
+        self._write_messages(call, turn, branch)
+        self.events.append(self._call(call, turn, branch))
+        self.cursors[branch] = max(self.cursors.get(branch, 0.0), call.start_ms if call.end is None else call.end_ms)
+        if branch is None:
+            self.asked = call.end is not None and bool(call.end.tools)
+
+    def _wait_kind(self, branch: Branch | None, turn: Turn) -> WaitKind:
+        """Before the first call of another conversation, a branch waits for the agent that makes it."""
+        return "agent" if turn.before is None and (branch is not None or self.asked) else "think"
+
+    def _wait(self, branch: Branch | None, until_ms: float, kind: WaitKind) -> None:
+        start_ms = self.cursors.get(branch, 0.0)
+        duration_ms = round(until_ms - start_ms, 3)
+        if duration_ms > 0:
+            self.events.append(Wait(branch=branch, kind=kind, duration_ms=duration_ms, at_ms=start_ms))
+            self.cursors[branch] = until_ms
+
+    def _run_tools(self, asking: SeenCall, results: int, call: SeenCall, branch: Branch | None) -> None:
+        start_ms = self.cursors.get(branch, 0.0)
+        assert asking.end is not None
+        for tool in asking.end.tools[:results]:
+            self.events.append(
+                ToolCall(
+                    branch=branch,
+                    tool_call_id=f"t{self.tools}",
+                    tool_name=f"tool{tool:02}",
+                    duration_ms=max(0.0, round(call.start_ms - start_ms, 3)),
+                    call=asking.number,
+                    at_ms=start_ms,
+                    time_source="gap",
+                )
+            )
+            self.tools += 1
+
+    def _write_messages(self, call: SeenCall, turn: Turn, branch: Branch | None) -> None:
+        sizes = dict(zip(call.path, self.forest.part_tokens[call.number], strict=True))
+        leading = self.run.tree.leading(turn.messages)
+        schemas = sum(sizes[part] for part in call.path if self.run.tree[part].role == "tools")
+        for index in range(turn.kept, len(turn.messages)):
+            part = turn.messages[index]
+            is_leading = index < leading
+            self.events.append(
+                Message(
+                    branch=branch,
+                    conversation_id=turn.conversation,
+                    role=_ROLES[self.run.tree[part].role],
+                    message_index=index,
+                    tokens=sizes[part] + (schemas if index == leading - 1 else 0),
+                    tokens_source=self._source("estimate"),
+                    system_prompt_id=self.forest.shared_of[call.number] if is_leading else None,
+                )
+            )
+
+    def _call(self, call: SeenCall, turn: Turn, branch: Branch | None) -> Call:
+        end, number = call.end, call.number
+        return Call(
+            branch=branch,
+            call=number,
+            domain=call.domain,
+            conversation_id=turn.conversation,
+            message_index=len(turn.messages),
+            prompt_tokens=self.forest.prompt_tokens[number],
+            prompt_tokens_source=self._source(self.forest.prompt_sources[number]),
+            completion_tokens=call.completion_tokens,
+            completion_tokens_source=self._source(call.completion_source),
+            reasoning_tokens=call.reasoning_tokens,
+            prefix=self.forest.prefixes[number],
+            cached_tokens=None if end is None else end.cached_tokens,
+            tool_calls=() if end is None else tuple(f"tool{tool:02}" for tool in end.tools),
+            finish_reason=call.finish_reason,
+            request=call.opened.request,
+            at_ms=call.start_ms,
+            ttft_ms=None if end is None else end.ttft_ms,
+            duration_ms=None if end is None else max(0.0, round(end.at_ms - call.start_ms, 3)),
+            attempts=call.attempts if call.attempts > 1 else None,
+        )
+
+    def _source(self, source: TokenSource) -> TokenSource | None:
+        return None if source == self.token_source else source
