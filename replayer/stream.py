@@ -10,6 +10,7 @@ LONGEST_EVENT_BYTES = 64 * 1024 * 1024
 """A server that returns the prompt's ids sends about 7 bytes a token: this is ten times any context."""
 
 _BORDER = b"\n\n"
+_DATA = b"data: "
 
 
 class EndlessEvent(ValueError):
@@ -52,13 +53,16 @@ class EventReader:
         return plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _payloads(events: bytes) -> list[bytes]:
-    return [payload for event in events.split(_BORDER) if (payload := _payload(event)) is not None]
+def _payloads(data: bytes) -> list[bytes]:
+    """Return the payloads of whole events; nearly always each is one line of data."""
+    if data.startswith(_DATA):
+        payloads = data[len(_DATA) : -len(_BORDER)].split(_BORDER + _DATA)
+        if data.count(b"\n") == 2 * len(payloads):
+            return payloads
+    return [payload for event in data.split(_BORDER) if (payload := _payload(event)) is not None]
 
 
 def _payload(event: bytes) -> bytes | None:
-    if event.startswith(b"data: ") and b"\n" not in event:
-        return event[6:]
     lines = [content for line in event.split(b"\n") if (content := _content(line)) is not None]
     return b"\n".join(lines) if lines else None
 

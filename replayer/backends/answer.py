@@ -1,13 +1,14 @@
 """Read the events of one streamed completion into its exchange.
 
-Every event is parsed while the server returns ids or somebody waits for a number of tokens. Otherwise only the first
-tokens and the last few events are: of the rest it matters that they arrived.
+An event is parsed where it may hold anything but tokens. Of the others only the ids are cut out, where they stand in
+the engine's own way of writing; where the server returns no ids, it matters only that they arrived.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -18,10 +19,13 @@ from rotoscope.replayer.failures import Failure, FailureKind, failure_in_stream
 
 _DONE = b"[DONE]"
 _ERROR = b'"error"'
+_GOES_ON = b'"finish_reason":null'
 _PROMPT_IDS = b'"prompt_token_ids":['
 _LARGE_EVENT_BYTES = 4096
 _HELD_EVENTS = 4
-"""Finish reason and usage stand in the last two or three events."""
+"""More than those before [DONE] that may hold finish reason and usage."""
+_LAST_EVENTS = 3
+"""Finish reason, usage and [DONE]."""
 _GIVEN_UP = ("error", "abort")
 """Finish reasons of vLLM and SGLang for a request that they stopped themselves."""
 _LARGEST_ID = 2**32 - 1
@@ -41,11 +45,14 @@ class Answer:
 
     def __init__(self, exchange: Exchange, engine: Engine) -> None:
         self._exchange = exchange
-        self._read_ids = engine.read_ids
-        self._parses_all = True
-        self._held: deque[tuple[bytes, float]] = deque()
-        self._events = 0
+        self._engine = engine
+        self._ids_pattern = engine.ids_pattern
         self._most_events = 4 * exchange.output_tokens + 64
+        self._events = 0
+        self._skims = False
+        self._holds = False
+        self._held: deque[tuple[bytes, float]] = deque()
+        self._skimmed: list[bytes] = []
         self._has_finish_reason = False
         self.is_whole = False
 
@@ -54,14 +61,14 @@ class Answer:
         self._events += len(payloads)
         if self._events > self._most_events:
             raise _malformed("the answer does not end")
-        for payload in payloads:
-            if payload == _DONE:
-                return self._end(now)
-            if self._parses_all or _ERROR in payload:
-                self._read(payload, now)
+        index, has_skimmed = 0, False
+        while index < len(payloads) and not self.is_whole:
+            if self._skims and not has_skimmed:
+                index += self._skim(payloads[index:], now)
+                has_skimmed = True
             else:
-                self._hold(payload, now)
-        return None
+                self._take_one(payloads[index], now)
+                index += 1
 
     def finish(self, rest: Sequence[bytes], now: float) -> None:
         """Take what was left at the end of the response; raise AnswerFailed unless the answer is whole all the same."""
@@ -77,14 +84,18 @@ class Answer:
                 raise _cut()
             self._end(now)
 
-    def _hold(self, payload: bytes, now: float) -> None:
-        self._held.append((payload, now))
-        if len(self._held) > _HELD_EVENTS:
-            self._exchange.note_tokens(1, self._held.popleft()[1])
+    def keep_what_came(self) -> None:
+        """Read what was put off of an answer that ended early, as far as it can be read."""
+        with suppress(AnswerFailed):
+            self._settle()
 
     def _settle(self) -> None:
+        """Read what was put off."""
         while self._held:
             self._read(*self._held.popleft())
+        if self._skimmed:
+            ids, self._skimmed = b"[" + b",".join(self._skimmed) + b"]", []
+            self._exchange.output_ids += _parsed_ids(ids)
 
     def _end(self, now: float) -> None:
         self._settle()
@@ -92,6 +103,39 @@ class Answer:
             raise _malformed("a token id is no number")
         self._exchange.ended_s = now
         self.is_whole = True
+
+    def _take_one(self, payload: bytes, now: float) -> None:
+        if payload == _DONE:
+            self._end(now)
+        elif self._holds and _ERROR not in payload:
+            self._hold(payload, now)
+        else:
+            self._read(payload, now)
+
+    def _hold(self, payload: bytes, now: float) -> None:
+        """Put an event off that may be one of the last; one that was not has brought a token."""
+        self._held.append((payload, now))
+        if len(self._held) > _HELD_EVENTS:
+            self._exchange.note_tokens(1, self._held.popleft()[1])
+
+    def _skim(self, payloads: Sequence[bytes], now: float) -> int:
+        """Cut the ids out of leading events that hold nothing else of use; return how many events that were.
+
+        All of them are searched at once, which costs a third of parsing them. No text can look like a key of the
+        event: quotes within strings are escaped.
+        """
+        if payloads[-1] == _DONE:
+            payloads = payloads[:-_LAST_EVENTS]
+        if not payloads:
+            return 0
+        together = b"".join(payloads)
+        ids: list[bytes] = self._ids_pattern.findall(together) if self._ids_pattern else []
+        if len(ids) != len(payloads) or together.count(_GOES_ON) != len(payloads):
+            return 0
+        self._skimmed += filter(None, ids)
+        self._exchange.last_token_s = now
+        self._exchange.token_events += len(ids)
+        return len(ids)
 
     def _read(self, payload: bytes, now: float) -> None:
         event = _parsed(payload)
@@ -101,9 +145,15 @@ class Answer:
         if isinstance(choices, list):
             tokens = sum(self._read_choice(choice) for choice in choices if isinstance(choice, dict))
             if tokens:
-                self._exchange.note_tokens(tokens, now)
-                self._parses_all = bool(self._exchange.output_ids) or self._exchange.on_delivery is not None
+                self._note_tokens(tokens, now)
         self._read_usage(event)
+
+    def _note_tokens(self, tokens: int, now: float) -> None:
+        exchange = self._exchange
+        exchange.note_tokens(tokens, now)
+        if exchange.on_delivery is None and exchange.token_events == 1:
+            self._skims = bool(exchange.output_ids and self._ids_pattern)
+            self._holds = not exchange.output_ids
 
     def _read_choice(self, choice: Choice) -> int:
         """Return how many tokens a choice brings."""
@@ -112,9 +162,11 @@ class Answer:
             if reason in _GIVEN_UP:
                 raise AnswerFailed(Failure(FailureKind.ERROR_IN_STREAM, 200), f"finish reason {reason!r}")
             self._has_finish_reason = True
-        ids = self._read_ids(choice)
+        ids = self._engine.read_ids(choice)
         if ids:
-            self._exchange.output_ids.extend(ids)
+            if self._skimmed:
+                self._settle()
+            self._exchange.output_ids += ids
             return len(ids)
         return 1 if choice.get("text") else 0
 
@@ -139,6 +191,14 @@ def _parsed(payload: bytes) -> dict[str, Any]:
     if not isinstance(event, dict):
         raise _malformed("an event is no JSON object")
     return event
+
+
+def _parsed_ids(text: bytes) -> list[int]:
+    try:
+        ids: list[int] = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise _malformed("the token ids of an event are no list of numbers") from None
+    return ids
 
 
 def _without_prompt_ids(payload: bytes) -> bytes:

@@ -61,7 +61,7 @@ class CompletionsBackend:
         """Send one request and read its answer into `exchange`; return why it failed, if it did."""
         exchange.sent_s = self._clock.now()
         try:
-            async with asyncio.timeout(self._timeout_s) as deadline:
+            async with asyncio.timeout(self._timeout_s * (1 + _DEADLINE_SLACK)) as deadline:
                 await self._converse(exchange, deadline)
         except AnswerFailed as failed:
             self._tell(failed.failure.kind, failed.message)
@@ -84,23 +84,38 @@ class CompletionsBackend:
             exchange.answered_s = self._clock.now()
             if response.content_type != "text/event-stream":
                 raise AnswerFailed(Failure(FailureKind.MALFORMED, 200), "the answer is no event stream")
-            await self._read(response.content, Answer(exchange, self._engine), deadline)
+            await self._read(response.content, exchange, deadline)
 
-    async def _read(self, content: aiohttp.StreamReader, answer: Answer, deadline: asyncio.Timeout) -> None:
+    async def _read(self, content: aiohttp.StreamReader, exchange: Exchange, deadline: asyncio.Timeout) -> None:
+        answer = Answer(exchange, self._engine)
+        try:
+            now = await self._read_events(content, answer, deadline)
+        finally:
+            answer.keep_what_came()
+        if not content.at_eof():
+            deadline.reschedule(now + _PATIENCE_AT_THE_END_S)
+            while await content.readany():
+                pass
+
+    async def _read_events(self, content: aiohttp.StreamReader, answer: Answer, deadline: asyncio.Timeout) -> float:
+        """Read until the answer is whole and return when it was."""
         events = EventReader()
-        now = renew_at_s = self._clock.now()
+        now = self._clock.now()
+        self._renew(deadline, now)
         while not answer.is_whole and (data := await content.readany()):
             now = self._clock.now()
             payloads = events.feed(data)
-            if payloads and now >= renew_at_s:
-                deadline.reschedule(now + self._timeout_s * (1 + _DEADLINE_SLACK))
-                renew_at_s = now + self._timeout_s * _DEADLINE_SLACK
+            if payloads:
+                self._renew(deadline, now)
             answer.take(payloads, now)
         if not answer.is_whole:
             answer.finish(events.rest(), now)
-        deadline.reschedule(now + _PATIENCE_AT_THE_END_S)
-        while await content.readany():
-            pass
+        return now
+
+    def _renew(self, deadline: asyncio.Timeout, now: float) -> None:
+        """Let the timeout begin anew, if it has run for so long that this is worth its cost."""
+        if now > (deadline.when() or now) - self._timeout_s:
+            deadline.reschedule(now + self._timeout_s * (1 + _DEADLINE_SLACK))
 
     def _body(self, exchange: Exchange) -> _Body:
         lengths = b'"max_tokens":%d,"min_tokens":%d,"prompt":' % (exchange.output_tokens, exchange.output_tokens)

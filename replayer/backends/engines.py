@@ -6,6 +6,7 @@ so nothing is sent on suspicion.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -23,6 +24,8 @@ class Engine:
     fields: Mapping[str, object]
     """What the request says beside the fields that all engines know."""
     read_ids: Callable[[Choice], list[int] | None]
+    ids_pattern: re.Pattern[bytes] | None = None
+    """Matches the ids of an event as the engine writes them; None if only parsing finds them."""
     closes_connections: bool = False
     """Whether it closes the connection after each streamed answer without saying so in its head."""
 
@@ -43,13 +46,14 @@ def ids_in_logprobs(choice: Choice) -> list[int] | None:
 
 
 _RETURN_TOKEN_IDS = MappingProxyType({"return_token_ids": True})
+_TOKEN_IDS = re.compile(rb'"token_ids":\[([0-9,]*)\]')
 
-ANY_ENGINE = Engine("any", _RETURN_TOKEN_IDS, ids_in_token_ids)
+ANY_ENGINE = Engine("any", _RETURN_TOKEN_IDS, ids_in_token_ids, _TOKEN_IDS)
 
 ENGINES: dict[str, Engine] = {
-    "vllm": Engine("vllm", _RETURN_TOKEN_IDS, ids_in_token_ids),
-    "sglang": Engine("sglang", _RETURN_TOKEN_IDS, ids_in_token_ids),
-    "tensorrt_llm": Engine("tensorrt_llm", MappingProxyType({"detokenize": False}), ids_in_token_ids),
+    "vllm": Engine("vllm", _RETURN_TOKEN_IDS, ids_in_token_ids, _TOKEN_IDS),
+    "sglang": Engine("sglang", _RETURN_TOKEN_IDS, ids_in_token_ids, _TOKEN_IDS),
+    "tensorrt_llm": Engine("tensorrt_llm", MappingProxyType({"detokenize": False}), ids_in_token_ids, _TOKEN_IDS),
     "llamacpp": Engine("llamacpp", MappingProxyType({"n_probs": 1}), ids_in_logprobs, closes_connections=True),
 }
 """By the name that the server gives as `owned_by`."""

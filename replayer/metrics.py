@@ -1,0 +1,145 @@
+"""Every number that a replay reports, each one function with its formula, unit and source; docs/metrics.md lists them.
+
+Times are seconds of one monotonic clock. A job is one session that was completed, from its first request to its last
+answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A stretch of time."""
+
+    start_s: float
+    end_s: float
+
+    @property
+    def length_s(self) -> float:
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Mean and percentiles of a metric, in its unit."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
+def ttft_s(sent_s: float, first_token_s: float) -> float:
+    """Return the time to first token: from sending the request to the arrival of the first event that has a token.
+
+    Source: the field's definition (vLLM, AIPerf); it includes opening a connection where none could be used again.
+    """
+    return first_token_s - sent_s
+
+
+def itl_s(first_token_s: float, last_token_s: float, *, output_tokens: int, first_event_tokens: int) -> float | None:
+    """Return the mean inter-token latency of one answer: (t_last - t_first) / (OSL - tokens in the first event).
+
+    Source: AIPerf, which says why the tokens of the first event do not count: they had no token before them. None for an
+    answer of one event.
+    """
+    later_tokens = output_tokens - first_event_tokens
+    return (last_token_s - first_token_s) / later_tokens if later_tokens > 0 else None
+
+
+def latency_s(sent_s: float, ended_s: float) -> float:
+    """Return the latency of a request: from sending it to the arrival of the last event of its answer."""
+    return ended_s - sent_s
+
+
+def job_latency_s(requests: Sequence[Interval]) -> float:
+    """Return the latency of a job: from its first request to its last answer, tool calls and waits between included."""
+    return max(request.end_s for request in requests) - min(request.start_s for request in requests)
+
+
+def generating_s(requests: Iterable[Interval]) -> float:
+    """Return how long at least one request of a job was in flight: the length of the union of the intervals.
+
+    The rest of the job's latency is waiting: for tools, people and joins.
+    """
+    total, end_s = 0.0, float("-inf")
+    for request in sorted(requests, key=lambda request: request.start_s):
+        total += max(0.0, request.end_s - max(end_s, request.start_s))
+        end_s = max(end_s, request.end_s)
+    return total
+
+
+def steady_window(admissions_s: Sequence[float], concurrency: int) -> Interval | None:
+    """Return the steady-state window: from the admission that first fills the planned concurrency to the last one.
+
+    From its end on the load only falls. None below 2C sessions, or where the window is empty. `admissions_s` are the
+    times at which sessions were let in, in order.
+    """
+    if len(admissions_s) < 2 * concurrency:
+        return None
+    window = Interval(admissions_s[concurrency - 1], admissions_s[-1])
+    return window if window.length_s > 0 else None
+
+
+def share_in_window(job: Interval, window: Interval) -> float:
+    """Return the share of a job's latency that lies in the window, 0 to 1; what the job counts there.
+
+    A perfect closed loop then gives its exact rate at any length of the window.
+    """
+    if job.length_s <= 0:
+        return 1.0 if window.start_s <= job.start_s <= window.end_s else 0.0
+    overlap_s = min(job.end_s, window.end_s) - max(job.start_s, window.start_s)
+    return max(0.0, overlap_s) / job.length_s
+
+
+def jobs_in_window(jobs: Iterable[Interval], window: Interval) -> float:
+    """Return how many jobs the window holds, each with its share."""
+    return sum(share_in_window(job, window) for job in jobs)
+
+
+def whole_jobs_in_window(jobs: Iterable[Interval], window: Interval) -> int:
+    """Return how many jobs end in the window, whenever they began: the field's rule (TensorRT-LLM's trace replay)."""
+    return sum(window.start_s <= job.end_s <= window.end_s for job in jobs)
+
+
+def mean_job_latency_in_window_s(jobs: Sequence[Interval], window: Interval) -> float | None:
+    """Return the mean job latency over the window, each job weighted by its share in it; None without a job there.
+
+    Weighted so, concurrency = rate x latency (Little's law) holds exactly where every slot is always taken.
+    """
+    shares = [share_in_window(job, window) for job in jobs]
+    if not sum(shares):
+        return None
+    return sum(share * job.length_s for share, job in zip(shares, jobs, strict=True)) / sum(shares)
+
+
+def jobs_per_h_per_user(mean_job_latency_s: float) -> float:
+    """Return 3600 / mean job latency: the jobs that one user gets done in an hour, one after the other."""
+    return SECONDS_PER_HOUR / mean_job_latency_s
+
+
+def jobs_per_h_per_gpu(jobs: float, window: Interval, gpus: int) -> float:
+    """Return 3600 x jobs / (window x GPUs)."""
+    return SECONDS_PER_HOUR * jobs / (window.length_s * gpus)
+
+
+def hit_rate(hit_tokens: int, prompt_tokens: int) -> float | None:
+    """Return the share of prompt tokens found in the cache, pooled: sum of hits / sum of prompts; None without prompts."""
+    return hit_tokens / prompt_tokens if prompt_tokens else None
+
+
+def distribution(values: Sequence[float]) -> Distribution | None:
+    """Return mean, maximum and percentiles, with linear interpolation between the closest ranks; None without values."""
+    if not values:
+        return None
+    p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
+    return Distribution(len(values), float(np.mean(values)), p50, p90, p99, max(values))

@@ -1,0 +1,57 @@
+"""What a replay is told: one value an option of the command line, checked once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rotoscope.replayer.schedule import Gaps
+from rotoscope.replayer.server import api_url
+from rotoscope.replayer.tokens import Vocabulary
+from rotoscope.traces.analysis.profiles import profile_named
+from rotoscope.traces.errors import UnusableInput
+
+_SALT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """How traces are replayed; raises UnusableInput for values that cannot be."""
+
+    url: str
+    """Of the server, with or without `/v1`."""
+    model: str | None = None
+    """None asks the server, which must offer exactly one."""
+    sessions: int | None = None
+    """None performs each trace once."""
+    concurrency: int = 1
+    """Sessions in flight."""
+    seed: int = 0
+    salt: str | None = None
+    """None draws a fresh one: with an old one, a server that was not restarted still has the prompts in its cache."""
+    gpus: int | None = None
+    """None assumes one."""
+    profile: str | None = None
+    """Engine profile of the optimum; None takes the one a simulator names, else `token`, which bounds every engine."""
+    vocabulary: Vocabulary | None = None
+    """Ids that prompts may hold; None asks the server."""
+    timeout_s: float = 600.0
+    """Longest silence of a server, before its answer and within it."""
+    gaps: Gaps = field(default_factory=Gaps)
+    api_key: str | None = field(default=None, repr=False)
+    folder: Path | None = None
+    """Where results go; None makes results/replay-<n>."""
+
+    def __post_init__(self) -> None:
+        api_url(self.url)
+        for name in ("sessions", "concurrency", "gpus"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UnusableInput(f"{name} must be at least 1, not {value}")
+        if not self.timeout_s > 0:
+            raise UnusableInput(f"the timeout must be more than 0 seconds, not {self.timeout_s}")
+        if self.salt is not None and not _SALT.fullmatch(self.salt):
+            raise UnusableInput("a salt is 1 to 64 letters, digits, and any of _ . -")
+        if self.profile is not None:
+            profile_named(self.profile)

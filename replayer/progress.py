@@ -1,0 +1,54 @@
+"""Progress of a run on a terminal's stderr: one line that is renewed in place and gone at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rotoscope.replayer.lanes import Progress
+
+
+@contextmanager
+def progress_line(out: TextIO) -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that shows progress on `out`, which must be a terminal."""
+    rate = _Rate()
+
+    def show(progress: Progress) -> None:
+        out.write(f"\r\033[K{line_of(progress, rate.over(progress))}")
+        out.flush()
+
+    try:
+        yield show
+    finally:
+        out.write("\r\033[K")
+        out.flush()
+
+
+def line_of(progress: Progress, requests_per_s: float) -> str:
+    """Return progress as one short line."""
+    parts = [
+        f"{progress.sessions_ended}/{progress.sessions} sessions",
+        f"{progress.sessions_running} running",
+        f"{progress.requests_ended} requests",
+        f"{requests_per_s:.1f}/s",
+    ]
+    if progress.sessions_failed:
+        parts.append(f"{progress.sessions_failed} sessions failed")
+    return f"{progress.elapsed_s:.0f} s  " + "  ".join(parts)
+
+
+class _Rate:
+    """Requests a second over about the last two seconds."""
+
+    _WINDOW_S = 2.0
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, int]] = []
+
+    def over(self, progress: Progress) -> float:
+        self._seen.append((progress.elapsed_s, progress.requests_ended))
+        while len(self._seen) > 2 and progress.elapsed_s - self._seen[1][0] >= self._WINDOW_S:
+            self._seen.pop(0)
+        (start_s, before), (end_s, after) = self._seen[0], self._seen[-1]
+        return (after - before) / (end_s - start_s) if end_s > start_s else 0.0

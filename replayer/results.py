@@ -1,0 +1,158 @@
+"""What a replay writes: one line a request and one a session as they end, and a summary when it is over.
+
+`results.jsonl` holds `RequestResult` lines, `sessions.jsonl` `SessionResult` lines, `summary.json` the `Summary`. Nothing of
+them says anything about the machine, the person, the server's address or what anybody wrote.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, Self, TypeAlias
+
+import orjson
+
+from rotoscope.replayer.failures import FailureKind
+from rotoscope.traces.errors import RunFailed, UnusableInput
+from rotoscope.traces.model import Branch
+
+FORMAT_NAME = "rotoscope.results"
+FORMAT_VERSION = 1
+
+REQUESTS_FILE = "results.jsonl"
+SESSIONS_FILE = "sessions.jsonl"
+SUMMARY_FILE = "summary.json"
+DEFAULT_PARENT = Path("results")
+
+Status: TypeAlias = Literal["ok", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestResult:
+    """One request as it went; the fields are the keys of its line, None where nothing is known."""
+
+    session: int
+    trace: int
+    """Number of the trace in the order given."""
+    call: int
+    branch: Branch | None
+    start_s: float | None
+    """When it was sent, from the start of the run."""
+    ttft_s: float | None
+    itl_s: float | None
+    """Mean over the answer."""
+    latency_s: float | None
+    prompt_tokens: int | None
+    """By the server's usage; so are the next two, but that completion tokens are counted where there is no usage."""
+    completion_tokens: int | None
+    cached_tokens: int | None
+    planned_prompt_tokens: int
+    planned_completion_tokens: int
+    asked_tokens: int
+    """Tokens asked for: the planned ones, but at least 1, which servers insist on."""
+    isl_mismatch: bool
+    """Whether the server counted another number of prompt tokens than were sent."""
+    osl_mismatch: bool
+    """Whether the answer has another number of tokens than were asked for."""
+    status: Status
+    failure: FailureKind | None = None
+    http_status: int | None = None
+    error_type: str | None = None
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResult:
+    """One session as it went; the fields are the keys of its line."""
+
+    session: int
+    trace: int
+    admitted_s: float
+    """When it was let in, from the start of the run."""
+    start_s: float | None
+    """When its first request was sent; None if none was."""
+    latency_s: float | None
+    """From its first request to its last answer, generating and waiting; None unless it was completed."""
+    generating_s: float | None
+    waiting_s: float | None
+    requests: int
+    status: Status
+    failure: FailureKind | None = None
+
+
+class ResultsFolder:
+    """A folder that takes the results of one run; each line is in the file when the call returns."""
+
+    def __init__(self, path: Path, requests: BinaryIO, sessions: BinaryIO) -> None:
+        """The files are unbuffered; `opened` opens them."""
+        self.path = path
+        self._requests = requests
+        self._sessions = sessions
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path) -> Iterator[Self]:
+        """Open the folder of a new run; raise RunFailed where it cannot be written to."""
+        with ExitStack() as files:
+            with _errors(path):
+                requests = files.enter_context(open(path / REQUESTS_FILE, "xb", buffering=0))
+                sessions = files.enter_context(open(path / SESSIONS_FILE, "xb", buffering=0))
+            yield cls(path, requests, sessions)
+
+    def write_request(self, result: RequestResult) -> None:
+        with _errors(self.path):
+            self._requests.write(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+
+    def write_session(self, result: SessionResult) -> None:
+        with _errors(self.path):
+            self._sessions.write(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+
+    def write_summary(self, summary: dict[str, object]) -> None:
+        """Write the summary under another name first, so that it is whole wherever it is."""
+        with _errors(self.path):
+            unfinished = self.path / f".{SUMMARY_FILE}"
+            unfinished.write_bytes(orjson.dumps(summary, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
+            os.replace(unfinished, self.path / SUMMARY_FILE)
+
+
+def make_folder(wanted: Path | None, *, parent: Path = DEFAULT_PARENT) -> Path:
+    """Make the folder of a run: the one wanted, or results/replay-<n> with the next free number."""
+    if wanted is None:
+        return _next_free(parent)
+    _make(wanted)
+    if any((wanted / name).exists() for name in (REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE)):
+        raise UnusableInput(f"{str(wanted)!r} holds results already: name another folder with -o")
+    return wanted
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnusableInput(f"cannot make the folder {str(path)!r}: {error.strerror}") from error
+
+
+def _next_free(parent: Path) -> Path:
+    _make(parent)
+    taken = [int(name) for path in parent.glob("replay-*") if (name := path.name[7:]).isdigit()]
+    number = max(taken, default=0) + 1
+    while True:  # another run may take the same number
+        try:
+            path = parent / f"replay-{number}"
+            path.mkdir()
+            return path
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise UnusableInput(f"cannot make a folder in {str(parent)!r}: {error.strerror}") from error
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(f"cannot write results to {str(path)!r}: {error.strerror}") from error

@@ -1,0 +1,221 @@
+"""Replay traces against a server: ask it what is not given, perform the sessions, sum up what was measured.
+
+Results are written as they come; an interruption cancels what is in flight and the rest is summed up all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TypeAlias
+
+import aiohttp
+
+from rotoscope.replayer.backends.completions import CompletionsBackend
+from rotoscope.replayer.clock import LoopClock
+from rotoscope.replayer.exchange import Backend
+from rotoscope.replayer.interruption import until_interrupted
+from rotoscope.replayer.lanes import Lanes, Progress
+from rotoscope.replayer.notes import Notes, Say
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.prompts import PromptPlan
+from rotoscope.replayer.results import ResultsFolder, make_folder
+from rotoscope.replayer.schedule import plan_session
+from rotoscope.replayer.server import Server, api_url, ask_server
+from rotoscope.replayer.session import Part, Performed
+from rotoscope.replayer.setup import Setup, choose_profile, choose_vocabulary, setup_of
+from rotoscope.replayer.summary import Summary, findings, summarise
+from rotoscope.traces.analysis.profiles import EngineProfile
+from rotoscope.traces.errors import RunFailed, UnusableInput
+from rotoscope.traces.model import Trace
+
+Watch: TypeAlias = Callable[[Progress], None]
+
+_KEEP_ALIVE_S = 3.0
+"""Shorter than that of servers (5 s in uvicorn and llama-server): a request on a connection that the server is just
+closing would be lost, and none is repeated."""
+_CONNECT_S = 10.0
+_ASK_S = 30.0
+_WATCH_INTERVAL_S = 0.25
+
+
+def replay(
+    traces: Sequence[Trace], options: ReplayOptions, *, say: Say = lambda text: None, watch: Watch | None = None
+) -> Summary:
+    """Replay traces and return the summary, which is in the folder too; raise RunFailed where none could be started.
+
+    `say` takes lines for people, `watch` the progress, four times a second. SIGINT and SIGTERM end the run early and
+    the summary says so.
+    """
+    return asyncio.run(replay_async(traces, options, say=say, watch=watch))
+
+
+async def replay_async(
+    traces: Sequence[Trace], options: ReplayOptions, *, say: Say = lambda text: None, watch: Watch | None = None
+) -> Summary:
+    """Do the same inside a running event loop; when cancelled, write the summary and pass the cancellation on."""
+    traces = traces[: options.sessions]
+    parts = [_part(number, trace, options) for number, trace in enumerate(traces)]
+    if not parts:
+        raise UnusableInput("no trace to replay")
+    server = await _ask(options)
+    notes = Notes(say)
+    profile, vocabulary = choose_profile(options, server), choose_vocabulary(options, server, notes)
+    setup = setup_of(options, server, traces=len(traces), profile=profile, vocabulary=vocabulary)
+    plan = PromptPlan(traces, seed=setup.seed, salt=setup.salt, sessions=setup.sessions, vocabulary=vocabulary)
+    folder = make_folder(options.folder)
+    say(f"results go to {folder}")
+    with ResultsFolder.opened(folder) as results:
+        async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:
+            backend = _backend(http, options, server, notes)
+            run = _Run(setup, plan, parts, profile=profile, backend=backend, results=results, notes=notes)
+            return await run.perform(watch)
+
+
+class _Run:
+    """One run, from its first session to its summary."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        plan: PromptPlan,
+        parts: Sequence[Part],
+        *,
+        profile: EngineProfile,
+        backend: Backend,
+        results: ResultsFolder,
+        notes: Notes,
+    ) -> None:
+        self._setup = setup
+        self._plan = plan
+        self._parts = parts
+        self._profile = profile
+        self._results = results
+        self._notes = notes
+        self._without_ids = 0
+        self._lanes = Lanes(
+            plan,
+            parts,
+            sessions=setup.sessions,
+            concurrency=setup.concurrency,
+            backend=backend,
+            clock=LoopClock(),
+            results=results,
+            on_request=self._on_request,
+        )
+
+    async def perform(self, watch: Watch | None) -> Summary:
+        """Perform all sessions and write the summary; what was measured before an early end is summed up too."""
+        try:
+            async with _watched(self._lanes, watch):
+                interrupted = await until_interrupted(self._lanes.perform())
+        except BaseException:
+            with suppress(RunFailed):
+                self._sum_up(interrupted=True)
+            raise
+        return self._sum_up(interrupted=interrupted)
+
+    def _on_request(self, performed: Performed) -> None:
+        result = performed.result
+        if result.failure:
+            self._notes.hear(result.failure, "")
+        if result.status == "ok" and result.planned_completion_tokens and not performed.has_ids:
+            self._without_ids += 1
+            self._notes.add("the server returns no output ids: later prompts cannot take outputs up from the cache")
+
+    def _sum_up(self, *, interrupted: bool) -> Summary:
+        lanes = self._lanes
+        summary = summarise(
+            self._setup,
+            requests=lanes.requests,
+            optimal_tokens=lanes.sent.optimal_tokens(lanes.requests, self._profile),
+            sessions=lanes.sessions,
+            planned_requests=_planned_requests(self._parts, self._setup.sessions),
+            without_ids=self._without_ids,
+            interrupted=interrupted,
+            duration_s=lanes.progress().elapsed_s,
+        )
+        for text in (*_findings_of_tokens(self._plan), *findings(summary)):
+            self._notes.add(text)
+        summary = replace(summary, notes=self._notes.kept)
+        self._results.write_summary(summary.as_dict())
+        return summary
+
+
+def _part(number: int, trace: Trace, options: ReplayOptions) -> Part:
+    calls = {call.call: call for call in trace.calls()}
+    if not calls:
+        raise UnusableInput(f"trace {number + 1} has no call to replay")
+    return Part(number, calls, plan_session(trace, options.gaps))
+
+
+def _planned_requests(parts: Sequence[Part], sessions: int) -> int:
+    copies, rest = divmod(sessions, len(parts))
+    return sum(len(part.calls) * (copies + (number < rest)) for number, part in enumerate(parts))
+
+
+async def _ask(options: ReplayOptions) -> Server:
+    async with _http_session(options, reuses_connections=False) as http:
+        timeout_s = min(_ASK_S, options.timeout_s)
+        return await ask_server(http, api_url(options.url), model=options.model, timeout_s=timeout_s)
+
+
+def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohttp.ClientSession:
+    """Return a client without limits and memory of its own: no cookies, no proxy, no redirects to anywhere."""
+    headers = {"Accept-Encoding": "identity", "User-Agent": "rotoscope"}
+    if options.api_key is not None:
+        headers["Authorization"] = f"Bearer {options.api_key}"
+    connector = (
+        aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+        if reuses_connections
+        else aiohttp.TCPConnector(limit=0, force_close=True)
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(_CONNECT_S, options.timeout_s)),
+    )
+
+
+def _backend(http: aiohttp.ClientSession, options: ReplayOptions, server: Server, notes: Notes) -> CompletionsBackend:
+    return CompletionsBackend(
+        http,
+        api_url(options.url),
+        model=server.model,
+        engine=server.engine,
+        timeout_s=options.timeout_s,
+        clock=LoopClock(),
+        tell=notes.hear,
+    )
+
+
+def _findings_of_tokens(plan: PromptPlan) -> list[str]:
+    found = []
+    if plan.crowded:
+        found.append(f"{plan.crowded} streams need more than one token to part: the vocabulary is small")
+    if plan.unseparated:
+        found.append(f"{plan.unseparated} streams went on by chance like another one where they should part")
+    return found
+
+
+@asynccontextmanager
+async def _watched(lanes: Lanes, watch: Watch | None) -> AsyncIterator[None]:
+    """Tell the progress now and then, and once at the end."""
+    if watch is None:
+        yield
+        return
+    task = asyncio.create_task(_watch(lanes, watch))
+    try:
+        yield
+    finally:
+        task.cancel()
+        watch(lanes.progress())
+
+
+async def _watch(lanes: Lanes, watch: Watch) -> None:
+    while True:
+        watch(lanes.progress())
+        await asyncio.sleep(_WATCH_INTERVAL_S)

@@ -1,0 +1,147 @@
+"""What a server says about itself before a run: its model, its engine, its vocabulary, and whether it is a simulator."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from rotoscope.replayer.backends.engines import ANY_ENGINE, ENGINES, Engine
+from rotoscope.replayer.failures import FailureKind, failure_of_client_error, failure_of_status
+from rotoscope.replayer.tokens import Vocabulary
+from rotoscope.traces.errors import RunFailed, UnusableInput
+
+DEFAULT_VOCABULARY = Vocabulary(1000, 30000)
+"""Where the server does not tell its own: ordinary tokens in every model of the field."""
+
+_LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server as far as it is known."""
+
+    model: str
+    engine: Engine = ANY_ENGINE
+    vocabulary: Vocabulary | None = None
+    """Ids of ordinary tokens, if it says how many ids there are."""
+    simulated: bool = False
+    profile: str | None = None
+    """Name and block size of the cache's profile, which only a simulator tells."""
+    block_size: int | None = None
+
+
+def api_url(text: str) -> URL:
+    """Return the URL of the API, up to and with `/v1`, from one given with or without it."""
+    try:
+        url = URL(text if "://" in text else f"http://{text}")
+    except ValueError as error:
+        raise UnusableInput(f"{text!r} is no URL: expected one like http://127.0.0.1:8000") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UnusableInput(f"{text!r} is no URL of a server: expected one like http://127.0.0.1:8000")
+    if url.query_string or url.fragment:
+        raise UnusableInput("expected a URL without ? and #, up to and with /v1")
+    path = url.path.rstrip("/")
+    return url.with_path(path if path.endswith("/v1") else f"{path}/v1")
+
+
+def ordinary_ids(n_vocab: int) -> Vocabulary:
+    """Return the ids of ordinary tokens among `n_vocab`.
+
+    Control and byte tokens stand first (up to 1000 in the models of the field, 300 in small vocabularies) or last
+    (up to 1.1 %, with padding): both ends are left out.
+    """
+    low = 1000 if n_vocab >= 10_000 else min(300, n_vocab // 4)
+    high = n_vocab - n_vocab // 50
+    return Vocabulary(low, high)
+
+
+async def ask_server(http: aiohttp.ClientSession, url: URL, *, model: str | None, timeout_s: float) -> Server:
+    """Ask `/v1/models` for what is not given; raise RunFailed when nobody answers or the model stays unknown."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            status, body = await _get(http, url / "models")
+    except (TimeoutError, aiohttp.ClientError, OSError, UnicodeError) as error:
+        raise RunFailed(_unreachable(url, error)) from error
+    cards = _cards(body) if status == 200 else {}
+    if model is None:
+        model = _only_model(url, status, body, list(cards))
+    return _server(model, cards.get(model) or (next(iter(cards.values())) if len(cards) == 1 else {}))
+
+
+async def _get(http: aiohttp.ClientSession, url: URL) -> tuple[int, bytes]:
+    async with http.get(url, allow_redirects=False) as response:
+        body = b""
+        while len(body) < _LARGEST_ANSWER_BYTES and (data := await response.content.readany()):
+            body += data
+        return response.status, body
+
+
+def _cards(body: bytes) -> dict[str, dict[str, Any]]:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    data = answer.get("data") if isinstance(answer, dict) else None
+    cards = [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []
+    return {card["id"]: card for card in cards if isinstance(card.get("id"), str)}
+
+
+def _only_model(url: URL, status: int, body: bytes, models: list[str]) -> str:
+    if len(models) == 1:
+        return models[0]
+    if models:
+        raise UnusableInput(f"the server offers several models, choose one with --model: {', '.join(sorted(models))}")
+    if status == 200:
+        raise RunFailed(f"{_shown(url)}/models names no model: choose one with --model")
+    kind = failure_of_status(status, body)[0].kind
+    raise RunFailed(f"{_shown(url)}/models answered with status {status} ({kind}): {_advice(kind)}")
+
+
+def _advice(kind: FailureKind) -> str:
+    if kind in (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN):
+        return "name the environment variable that holds the key with --api-key-env"
+    if kind is FailureKind.NOT_FOUND:
+        return "check --url, or name the model with --model"
+    return "name the model with --model"
+
+
+def _server(model: str, card: dict[str, Any]) -> Server:
+    meta = card.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
+    owner = card.get("owned_by")
+    return Server(
+        model,
+        engine=ENGINES.get(owner, ANY_ENGINE) if isinstance(owner, str) else ANY_ENGINE,
+        vocabulary=ordinary_ids(n) if (n := _positive(meta.get("n_vocab"))) and n >= 4 else None,
+        simulated=meta.get("simulated") is True,
+        profile=profile if isinstance(profile := meta.get("profile"), str) else None,
+        block_size=_positive(meta.get("block_size")),
+    )
+
+
+def _positive(value: Any) -> int | None:
+    return value if type(value) is int and 0 < value < 2**32 else None
+
+
+def _unreachable(url: URL, error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"{_shown(url)} does not answer: check --url, or wait longer with --timeout"
+    if not isinstance(error, aiohttp.ClientError | OSError):  # a host name that is none
+        return f"{_shown(url)} is no address of a server: correct --url"
+    kind = failure_of_client_error(error, answered=False).kind
+    reason = {
+        FailureKind.REFUSED: "nothing listens at",
+        FailureKind.DNS: "no such host as in",
+        FailureKind.DISCONNECTED: "the connection was closed by",
+    }.get(kind, "cannot connect to")
+    return f"{reason} {_shown(url)}: start the server or correct --url"
+
+
+def _shown(url: URL) -> str:
+    """Return a URL without user and password."""
+    return str(url.with_user(None))

@@ -1,0 +1,232 @@
+"""One performance of a trace: its calls, tools, waits and joins in their order, as fast as the server answers.
+
+A call that fails ends the session: what else is in flight is cancelled. Each request leaves its result, whether it was
+answered, failed or was cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rotoscope.replayer import metrics
+from rotoscope.replayer.clock import Clock
+from rotoscope.replayer.exchange import Backend, Exchange
+from rotoscope.replayer.failures import NEVER_SENT, Failure
+from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.prompts import SessionPrompts
+from rotoscope.replayer.readiness import Readiness
+from rotoscope.replayer.results import RequestResult, SessionResult, Status
+from rotoscope.replayer.schedule import Schedule, Step
+from rotoscope.traces.model import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """A request as it went; the times are those that the realised optimum needs, on the run's clock."""
+
+    result: RequestResult
+    sent_s: float | None
+    """None when the server cannot have had it."""
+    first_token_s: float | None
+    has_ids: bool
+    """Whether the server returned the ids of its answer, one for each token."""
+
+
+OnRequest: TypeAlias = Callable[[Performed], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a session performs; all sessions of a trace share one."""
+
+    trace: int
+    calls: dict[int, Call]
+    schedule: Schedule
+
+
+class CallFailed(Exception):
+    """End a session because one of its calls failed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.kind.value)
+        self.failure = failure
+
+
+class Session:
+    """Perform a part once."""
+
+    def __init__(
+        self,
+        number: int,
+        part: Part,
+        prompts: SessionPrompts,
+        *,
+        backend: Backend,
+        clock: Clock,
+        run_start_s: float,
+        on_request: OnRequest,
+    ) -> None:
+        self._number = number
+        self._part = part
+        self._prompts = prompts
+        self._backend = backend
+        self._clock = clock
+        self._run_start_s = run_start_s
+        self._admitted_s = clock.now()
+        self._on_request = on_request
+        self._readiness = Readiness(part.schedule)
+        self._group = asyncio.TaskGroup()
+        self.performed: list[Performed] = []
+        """Requests in the order in which they ended."""
+
+    async def perform(self) -> Failure | None:
+        """Perform all steps; return the failure that ended the session early, if one did."""
+        failure: Failure | None = None
+        try:
+            async with self._group:
+                self._start(self._readiness.first())
+        except* CallFailed as failed:
+            failure = _first(failed).failure
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # a task group that has failures of its own keeps this to itself
+            raise asyncio.CancelledError
+        if failure is None:
+            self._readiness.check_all_ended()
+        return failure
+
+    def result(self, status: Status, failure: Failure | None) -> SessionResult:
+        """Say how the session went."""
+        times = [_interval(one.result) for one in self.performed if one.result.start_s is not None]
+        latency_s = generating_s = waiting_s = None
+        if status == "ok" and times:
+            latency_s = metrics.job_latency_s(times)
+            generating_s = metrics.generating_s(times)
+            waiting_s = latency_s - generating_s
+        return SessionResult(
+            session=self._number,
+            trace=self._part.trace,
+            admitted_s=round(self._admitted_s - self._run_start_s, 6),
+            start_s=min((time.start_s for time in times), default=None),
+            latency_s=_seconds(latency_s),
+            generating_s=_seconds(generating_s),
+            waiting_s=_seconds(waiting_s),
+            requests=len(self.performed),
+            status=status,
+            failure=failure.kind if failure else None,
+        )
+
+    def _start(self, steps: Iterable[int]) -> None:
+        for step in steps:
+            self._group.create_task(self._follow(step))
+
+    async def _follow(self, index: int) -> None:
+        """Perform a step and then, in the same task, one of those that waited for it."""
+        while True:
+            await self._perform(self._part.schedule.steps[index])
+            ready = self._readiness.ended(index)
+            if not ready:
+                return
+            index = ready.pop()
+            self._start(ready)
+
+    async def _perform(self, step: Step) -> None:
+        match step.kind:
+            case "call":
+                await self._call(step)
+            case "sleep":
+                await self._clock.sleep(step.seconds)
+            case "join":
+                pass
+
+    async def _call(self, step: Step) -> None:
+        assert step.call is not None
+        call = self._part.calls[step.call]
+        exchange = Exchange(
+            prompt=self._prompts.prompt(call.call),
+            output_tokens=max(1, call.completion_tokens),
+        )
+        if self._readiness.is_awaited(call.call):
+            exchange.on_delivery = lambda tokens: self._deliver(call, exchange, tokens)
+        status: Status = "cancelled"
+        failure = None
+        try:
+            failure = await self._backend.perform(exchange)
+            status = "failed" if failure else "ok"
+        finally:
+            self._end(call, exchange, status, failure)
+        if failure:
+            raise CallFailed(failure)
+
+    def _deliver(self, call: Call, exchange: Exchange, tokens: int) -> None:
+        """Start the steps that waited for a part of an answer; their prompts take what there is of it."""
+        ready = self._readiness.delivered(call.call, tokens)
+        if ready:
+            self._prompts.output(call.call, exchange.output_ids or None)
+            self._start(ready)
+
+    def _end(self, call: Call, exchange: Exchange, status: Status, failure: Failure | None) -> None:
+        ids = exchange.whole_output_ids if status == "ok" else exchange.output_ids or None
+        self._prompts.output(call.call, ids)
+        ended_s = exchange.ended_s if status == "ok" else None
+        performed = Performed(
+            self._request_result(call, exchange, status, failure),
+            sent_s=None if failure and failure.kind in NEVER_SENT else exchange.sent_s,
+            first_token_s=ended_s if exchange.first_token_s is None else exchange.first_token_s,
+            has_ids=ids is not None,
+        )
+        self.performed.append(performed)
+        self._on_request(performed)
+
+    def _request_result(self, call: Call, exchange: Exchange, status: Status, failure: Failure | None) -> RequestResult:
+        sent_s, first_s, last_s = exchange.sent_s, exchange.first_token_s, exchange.last_token_s
+        ttft_s = itl_s = None
+        if sent_s is not None and first_s is not None and last_s is not None:
+            ttft_s = metrics.ttft_s(sent_s, first_s)
+            itl_s = metrics.itl_s(
+                first_s,
+                last_s,
+                output_tokens=exchange.delivered_tokens,
+                first_event_tokens=exchange.first_event_tokens,
+            )
+        ended_s = exchange.ended_s
+        return RequestResult(
+            session=self._number,
+            trace=self._part.trace,
+            call=call.call,
+            branch=call.branch,
+            start_s=None if sent_s is None else _seconds(sent_s - self._run_start_s),
+            ttft_s=_seconds(ttft_s),
+            itl_s=_seconds(itl_s),
+            latency_s=None if sent_s is None or ended_s is None else _seconds(metrics.latency_s(sent_s, ended_s)),
+            prompt_tokens=exchange.prompt_tokens,
+            completion_tokens=exchange.counted_tokens,
+            cached_tokens=exchange.cached_tokens,
+            planned_prompt_tokens=call.prompt_tokens,
+            planned_completion_tokens=call.completion_tokens,
+            asked_tokens=exchange.output_tokens,
+            isl_mismatch=exchange.prompt_tokens not in (None, call.prompt_tokens),
+            osl_mismatch=status == "ok" and exchange.counted_tokens not in (None, exchange.output_tokens),
+            status=status,
+            failure=failure.kind if failure else None,
+            http_status=failure.http_status if failure else 200 if status == "ok" else None,
+            error_type=failure.error_type if failure else None,
+            error_code=failure.error_code if failure else None,
+        )
+
+
+def _interval(result: RequestResult) -> Interval:
+    assert result.start_s is not None
+    return Interval(result.start_s, result.start_s + (result.latency_s or 0.0))
+
+
+def _seconds(value: float | None) -> float | None:
+    """Round to microseconds, which is more than a network keeps."""
+    return None if value is None else round(value, 6)
+
+
+def _first(group: BaseExceptionGroup[CallFailed]) -> CallFailed:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,94 @@
+"""What a run is, as it may be told to anybody: nothing about the machine, the person or the server's address."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from rotoscope.replayer.notes import Notes
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
+from rotoscope.replayer.tokens import Vocabulary
+from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile, profile_named
+
+DEFAULT_PROFILE = "token"
+"""One token a block and outputs kept: no engine can reuse more."""
+
+_PATH = re.compile(r"^([/~.\\]|[A-Za-z]:[/\\])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What was run."""
+
+    version: str
+    """Of Rotoscope."""
+    model: str
+    engine: str
+    simulated: bool
+    """Whether the server is a simulator: its times are modelled."""
+    profile: str
+    """Engine profile of the optimum."""
+    block_size: int
+    seed: int
+    salt: str
+    vocabulary: str
+    """LOW:HIGH, ids from LOW to HIGH - 1."""
+    traces: int
+    sessions: int
+    concurrency: int
+    gap_scale: float
+    gap_cap_s: float | None
+    timeout_s: float
+    gpus: int
+    gpus_assumed: bool
+
+
+def setup_of(
+    options: ReplayOptions, server: Server, *, traces: int, profile: EngineProfile, vocabulary: Vocabulary
+) -> Setup:
+    """Gather what is told of a run."""
+    return Setup(
+        version=version("rotoscope"),
+        model=public_model_name(server.model),
+        engine=server.engine.name,
+        simulated=server.simulated,
+        profile=profile.name,
+        block_size=profile.block_size,
+        seed=options.seed,
+        salt=secrets.token_hex(8) if options.salt is None else options.salt,
+        vocabulary=str(vocabulary),
+        traces=traces,
+        sessions=traces if options.sessions is None else options.sessions,
+        concurrency=options.concurrency,
+        gap_scale=options.gaps.scale,
+        gap_cap_s=options.gaps.cap_s,
+        timeout_s=options.timeout_s,
+        gpus=options.gpus or 1,
+        gpus_assumed=options.gpus is None,
+    )
+
+
+def choose_profile(options: ReplayOptions, server: Server) -> EngineProfile:
+    """Return the profile given, else the one that a simulator names with its block size, else the widest."""
+    if options.profile is None and server.profile in PROFILES:
+        return profile_named(server.profile, block_size=server.block_size)
+    return profile_named(options.profile or DEFAULT_PROFILE)
+
+
+def choose_vocabulary(options: ReplayOptions, server: Server, notes: Notes) -> Vocabulary:
+    """Return the ids given, else the server's, else a default, of which a note is made."""
+    known = options.vocabulary or server.vocabulary
+    if known is not None:
+        return known
+    notes.add(
+        f"the server does not tell its vocabulary: prompts hold ids {DEFAULT_VOCABULARY}, give --vocab for others"
+    )
+    return DEFAULT_VOCABULARY
+
+
+def public_model_name(model: str) -> str:
+    """Return a model's name; of a path, which llama-server may give, only the last part."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1] if _PATH.match(model) else model

@@ -1,0 +1,231 @@
+"""What a run amounts to: counts, distributions, the steady-state window, and the hit rate beside its optimum."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from rotoscope.replayer import metrics
+from rotoscope.replayer.metrics import Distribution, Interval
+from rotoscope.replayer.results import FORMAT_NAME, FORMAT_VERSION, RequestResult, SessionResult
+from rotoscope.replayer.setup import Setup
+
+INTERRUPTED_EXIT_CODE = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many went how."""
+
+    planned: int
+    ok: int
+    failed: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The steady-state window and the rates over it."""
+
+    opens_s: float
+    closes_s: float
+    jobs: float
+    """Each with the share of its latency that lies in the window."""
+    mean_job_latency_s: float
+    jobs_per_h_per_user: float
+    jobs_per_h_per_gpu: float
+    whole_jobs: int
+    """The field's rule: jobs that end in the window."""
+    whole_jobs_per_h_per_gpu: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """Prompt tokens found in the server's cache, beside what an infinite cache could have served of the same requests."""
+
+    requests: int
+    """Answered requests."""
+    requests_without_report: int
+    """Of them those without cached tokens, counted as 0 where others have some (vLLM leaves out a 0)."""
+    prompt_tokens: int
+    cached_tokens: int | None
+    """None where the server reported none for any request."""
+    hit_rate: float | None
+    optimal_tokens: int
+    optimal_hit_rate: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The result of a replay; `requests` and `optimal_tokens` are for those who ask further and not part of the file."""
+
+    setup: Setup
+    interrupted: bool
+    duration_s: float
+    sessions: Counts
+    requests: Counts
+    failures: dict[str, int]
+    """Failed requests by kind."""
+    isl_mismatches: int
+    osl_mismatches: int
+    unverified: int
+    """Answered requests whose lengths the server does not tell."""
+    without_ids: int
+    """Answered requests whose output ids are not known, so that no later prompt could take them up."""
+    isl: Distribution | None
+    osl: Distribution | None
+    ttft_s: Distribution | None
+    itl_s: Distribution | None
+    latency_s: Distribution | None
+    job_latency_s: Distribution | None
+    mean_generating_s: float | None
+    mean_waiting_s: float | None
+    window: Window | None
+    cache: Cache
+    notes: tuple[str, ...] = ()
+    """What was said to people during the run and about its results."""
+    request_results: tuple[RequestResult, ...] = field(default=(), repr=False)
+    """In the order in which the requests ended."""
+    optimal_tokens: tuple[int, ...] = field(default=(), repr=False)
+    """The realised optimum of each of them."""
+
+    @property
+    def exit_code(self) -> int:
+        """0: done; 3: some sessions failed; 1: none was completed; 130: interrupted."""
+        if self.interrupted:
+            return INTERRUPTED_EXIT_CODE
+        if not self.sessions.ok:
+            return 1
+        return 3 if self.sessions.failed else 0
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the content of summary.json."""
+        values = asdict(replace(self, request_results=(), optimal_tokens=()))
+        del values["request_results"], values["optimal_tokens"]
+        return {"format": {"name": FORMAT_NAME, "version": FORMAT_VERSION}, **values}
+
+
+def summarise(
+    setup: Setup,
+    *,
+    requests: Sequence[RequestResult],
+    optimal_tokens: Sequence[int],
+    sessions: Sequence[SessionResult],
+    planned_requests: int,
+    without_ids: int,
+    interrupted: bool,
+    duration_s: float,
+) -> Summary:
+    """Summarise a run; `optimal_tokens` is the realised optimum of each request."""
+    answered = [one for one in requests if one.status == "ok"]
+    done = [one for one in sessions if one.status == "ok"]
+    return Summary(
+        setup=setup,
+        interrupted=interrupted,
+        duration_s=round(duration_s, 6),
+        sessions=_counts([one.status for one in sessions], setup.sessions),
+        requests=_counts([one.status for one in requests], planned_requests),
+        failures=dict(Counter(one.failure.value for one in requests if one.failure)),
+        isl_mismatches=sum(one.isl_mismatch for one in requests),
+        osl_mismatches=sum(one.osl_mismatch for one in requests),
+        unverified=sum(one.prompt_tokens is None or one.completion_tokens is None for one in answered),
+        without_ids=without_ids,
+        isl=_distribution(answered, _isl),
+        osl=_distribution(answered, lambda one: one.completion_tokens),
+        ttft_s=_distribution(answered, lambda one: one.ttft_s),
+        itl_s=_distribution(answered, lambda one: one.itl_s),
+        latency_s=_distribution(answered, lambda one: one.latency_s),
+        job_latency_s=metrics.distribution([one.latency_s for one in done if one.latency_s is not None]),
+        mean_generating_s=_mean([one.generating_s for one in done if one.generating_s is not None]),
+        mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
+        window=None if interrupted else _window(sessions, concurrency=setup.concurrency, gpus=setup.gpus),
+        cache=_cache(requests, optimal_tokens),
+        request_results=tuple(requests),
+        optimal_tokens=tuple(optimal_tokens),
+    )
+
+
+def findings(summary: Summary) -> Iterator[str]:
+    """Yield what a reader of the numbers must know: what is missing among them, and what makes them doubtful."""
+    setup, cache = summary.setup, summary.cache
+    if setup.simulated:
+        yield "measured on a simulator: its times are modelled, no model was computed"
+    if summary.interrupted:
+        yield "interrupted: no rates, because there is no steady-state window"
+    elif setup.sessions < 2 * setup.concurrency:
+        yield f"no rates: a steady-state window takes at least {2 * setup.concurrency} sessions at this concurrency"
+    elif summary.window is None:
+        yield "no rates: no job lies in the steady-state window"
+    elif setup.gpus_assumed:
+        yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
+    if summary.isl_mismatches:
+        yield f"{summary.isl_mismatches} requests: the server counted another number of prompt tokens than were sent"
+    if summary.osl_mismatches:
+        yield f"{summary.osl_mismatches} requests: the answer has another number of tokens than were asked for"
+    if summary.unverified:
+        yield f"{summary.unverified} requests: the server does not tell their lengths, which are taken as planned"
+    if cache.requests and cache.cached_tokens is None:
+        yield "the server reports no cached tokens (vLLM: --enable-prompt-tokens-details, SGLang: --enable-cache-report)"
+    if cache.cached_tokens is not None and cache.cached_tokens > cache.optimal_tokens:
+        yield "more was cached than these requests allow: the server was not cold, serves others, or --profile is wrong"
+
+
+def _counts(statuses: Sequence[str], planned: int) -> Counts:
+    found = Counter(statuses)
+    return Counts(planned, found["ok"], found["failed"], found["cancelled"])
+
+
+def _distribution(
+    requests: Sequence[RequestResult], value: Callable[[RequestResult], float | None]
+) -> Distribution | None:
+    return metrics.distribution([number for one in requests if (number := value(one)) is not None])
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _isl(request: RequestResult) -> int:
+    return request.planned_prompt_tokens if request.prompt_tokens is None else request.prompt_tokens
+
+
+def _window(sessions: Sequence[SessionResult], *, concurrency: int, gpus: int) -> Window | None:
+    window = metrics.steady_window(sorted(one.admitted_s for one in sessions), concurrency)
+    jobs = [
+        Interval(one.start_s, one.start_s + one.latency_s)
+        for one in sessions
+        if one.start_s is not None and one.latency_s is not None
+    ]
+    mean_latency_s = metrics.mean_job_latency_in_window_s(jobs, window) if window else None
+    if window is None or mean_latency_s is None:
+        return None
+    count = metrics.jobs_in_window(jobs, window)
+    whole = metrics.whole_jobs_in_window(jobs, window)
+    return Window(
+        opens_s=window.start_s,
+        closes_s=window.end_s,
+        jobs=count,
+        mean_job_latency_s=mean_latency_s,
+        jobs_per_h_per_user=metrics.jobs_per_h_per_user(mean_latency_s),
+        jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(count, window, gpus),
+        whole_jobs=whole,
+        whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, gpus),
+    )
+
+
+def _cache(requests: Sequence[RequestResult], optimal_tokens: Sequence[int]) -> Cache:
+    answered = [(one, optimum) for one, optimum in zip(requests, optimal_tokens, strict=True) if one.status == "ok"]
+    reported = [one.cached_tokens for one, _ in answered if one.cached_tokens is not None]
+    prompt_tokens = sum(_isl(one) for one, _ in answered)
+    optimal = sum(optimum for _, optimum in answered)
+    cached = sum(reported) if reported else None
+    return Cache(
+        requests=len(answered),
+        requests_without_report=len(answered) - len(reported),
+        prompt_tokens=prompt_tokens,
+        cached_tokens=cached,
+        hit_rate=None if cached is None else metrics.hit_rate(cached, prompt_tokens),
+        optimal_tokens=optimal,
+        optimal_hit_rate=metrics.hit_rate(optimal, prompt_tokens),
+    )

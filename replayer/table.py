@@ -1,0 +1,90 @@
+"""A summary as text: rows of cells for tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from rotoscope.replayer.metrics import Distribution
+from rotoscope.replayer.summary import Cache, Counts, Summary, Window
+
+Row: TypeAlias = tuple[str, ...]
+
+DISTRIBUTION_HEADINGS: Row = ("", "mean", "p50", "p90", "p99", "max")
+
+
+def outcome_rows(summary: Summary) -> Iterator[Row]:
+    """Yield what happened and the numbers of the whole run: name, value, definition."""
+    setup = summary.setup
+    yield "model", setup.model, "simulated" if setup.simulated else ""
+    yield "sessions", _counts(summary.sessions), f"of {setup.traces} traces, concurrency {setup.concurrency}"
+    yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
+    yield from _cache_rows(summary.cache, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block")
+    if summary.job_latency_s:
+        yield "job latency", _seconds(summary.job_latency_s.mean), "mean over completed sessions"
+        yield "  generating", _seconds(summary.mean_generating_s), "a request in flight"
+        yield "  waiting", _seconds(summary.mean_waiting_s), "for tools, people and joins"
+    if summary.window:
+        yield from _window_rows(summary.window, gpus=setup.gpus)
+
+
+def distribution_rows(summary: Summary) -> Iterator[Row]:
+    """Yield mean and percentiles of what was measured a request and a job, under `DISTRIBUTION_HEADINGS`."""
+    yield from _distribution("ISL, tokens", summary.isl, "{:,.0f}")
+    yield from _distribution("OSL, tokens", summary.osl, "{:,.0f}")
+    yield from _distribution("TTFT, ms", summary.ttft_s, "{:,.1f}", scale=1000)
+    yield from _distribution("ITL, ms", summary.itl_s, "{:,.2f}", scale=1000)
+    yield from _distribution("latency, ms", summary.latency_s, "{:,.1f}", scale=1000)
+    yield from _distribution("job latency, s", summary.job_latency_s, "{:,.3f}")
+
+
+def _cache_rows(cache: Cache, profile: str) -> Iterator[Row]:
+    if not cache.requests:
+        return
+    tokens = f"of {cache.prompt_tokens:,} prompt tokens"
+    yield "hit rate", _rate(cache.hit_rate), f"cached tokens by usage, {tokens}"
+    yield "optimum", _rate(cache.optimal_hit_rate), f"realised, infinite cache, {profile}"
+
+
+def _window_rows(window: Window, *, gpus: int) -> Iterator[Row]:
+    length_s = window.closes_s - window.opens_s
+    yield (
+        "jobs/h/user",
+        f"{window.jobs_per_h_per_user:,.1f}",
+        f"mean job latency {window.mean_job_latency_s:,.3f} s in the window",
+    )
+    yield (
+        "jobs/h/GPU",
+        f"{window.jobs_per_h_per_gpu:,.1f}",
+        f"{window.jobs:,.2f} jobs in a window of {length_s:,.1f} s, {_plural(gpus, 'GPU')}",
+    )
+    yield (
+        "  whole jobs",
+        f"{window.whole_jobs_per_h_per_gpu:,.1f}",
+        f"the field's rule: {_plural(window.whole_jobs, 'job')} end in the window",
+    )
+
+
+def _distribution(name: str, values: Distribution | None, form: str, *, scale: float = 1) -> Iterator[Row]:
+    if values is not None:
+        cells = (values.mean, values.p50, values.p90, values.p99, values.max)
+        yield (name, *(form.format(cell * scale) for cell in cells))
+
+
+def _counts(counts: Counts) -> str:
+    parts = [f"{counts.ok} of {counts.planned} done"]
+    parts += [f"{counts.failed} failed"] if counts.failed else []
+    parts += [f"{counts.cancelled} cancelled"] if counts.cancelled else []
+    return ", ".join(parts)
+
+
+def _rate(rate: float | None) -> str:
+    return "not reported" if rate is None else f"{rate:.4f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3f} s"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

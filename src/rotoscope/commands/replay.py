@@ -1,0 +1,122 @@
+"""`rotoscope replay`: perform traces against a server and measure it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rotoscope.replayer.options import ReplayOptions
+    from rotoscope.replayer.summary import Summary
+    from rotoscope.traces.model import Trace
+
+
+def replay(
+    paths: Annotated[
+        list[str],
+        typer.Argument(help="Trace files or folders, ours or foreign; all of them are replayed.", metavar="PATH"),
+    ],
+    url: Annotated[str, typer.Option(help="Server, with or without /v1.")],
+    model: Annotated[str | None, typer.Option(help="Model, if the server offers several.")] = None,
+    sessions: Annotated[
+        int | None,
+        typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(help="Sessions in flight.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random token ids.")] = 0,
+    salt: Annotated[
+        str | None,
+        typer.Option(help="Second seed; fresh for each run if not given, so that no run hits another's cache."),
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(help="GPUs behind the server, for jobs/h/GPU.", min=1)] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Engine profile of the optimum; the widest one if not given.")
+    ] = None,
+    vocab: Annotated[
+        str | None, typer.Option(help="Token ids to use, LOW to HIGH - 1; asked of the server.", metavar="LOW:HIGH")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Longest silence of the server in seconds.")] = 600.0,
+    gap_scale: Annotated[float, typer.Option(help="Factor on the time of tools and waits.", min=0)] = 1.0,
+    gap_cap: Annotated[float | None, typer.Option(help="Longest tool or wait in seconds.", min=0)] = None,
+    no_gaps: Annotated[bool, typer.Option("--no-gaps", help="Do not wait for tools and people.")] = False,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the API key.", metavar="NAME")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the results; results/replay-<n> if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of tables.")] = False,
+) -> None:
+    """Replay traces with random token ids and report latencies, jobs an hour and the hit rate beside its optimum.
+
+    Some sessions failed: exit code 3; all of them: 1; interrupted: 130, with what was measured.
+
+    Example: rotoscope replay traces --url http://127.0.0.1:8000 --sessions 64 --concurrency 16
+    """
+    from rotoscope.replayer.options import ReplayOptions
+    from rotoscope.replayer.schedule import Gaps
+    from rotoscope.replayer.tokens import Vocabulary
+    from rotoscope.traces.formats.recognise import open_traces
+
+    options = ReplayOptions(
+        url=url,
+        model=model,
+        sessions=sessions,
+        concurrency=concurrency,
+        seed=seed,
+        salt=salt,
+        gpus=gpus,
+        profile=profile,
+        vocabulary=Vocabulary.parse(vocab) if vocab else None,
+        timeout_s=timeout,
+        gaps=Gaps(scale=0.0 if no_gaps else gap_scale, cap_s=gap_cap),
+        api_key=_api_key(api_key_env),
+        folder=output,
+    )
+    summary = _run([opened.trace for opened in open_traces(paths)], options)
+    _print(summary, as_json=as_json)
+    raise typer.Exit(summary.exit_code)
+
+
+def _api_key(variable: str | None) -> str | None:
+    from rotoscope.traces.errors import UnusableInput
+
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UnusableInput(f"the environment variable {variable!r} is not set: export the API key in it")
+    return key
+
+
+def _run(traces: list[Trace], options: ReplayOptions) -> Summary:
+    from rotoscope.replayer.progress import progress_line
+    from rotoscope.replayer.run import replay
+
+    if not sys.stderr.isatty():
+        return replay(traces, options, say=_say)
+    with progress_line(sys.stderr) as show:
+        return replay(traces, options, say=_say, watch=show)
+
+
+def _say(text: str) -> None:
+    start_of_line = "\r\033[K" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{start_of_line}{text}\n")
+
+
+def _print(summary: Summary, *, as_json: bool) -> None:
+    import orjson
+
+    from rotoscope.replayer.table import DISTRIBUTION_HEADINGS, distribution_rows, outcome_rows
+    from rotoscope.tables import print_table
+
+    if as_json:
+        typer.echo(orjson.dumps(summary.as_dict(), option=orjson.OPT_INDENT_2))
+        return
+    print_table(("replay", "", "what it is"), outcome_rows(summary))
+    typer.echo()
+    print_table(DISTRIBUTION_HEADINGS, distribution_rows(summary), right=range(1, 6))
