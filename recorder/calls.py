@@ -7,12 +7,13 @@ counts among that call's `attempts`. What was refused with a status of 400 to 49
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rotoscope.recorder.part_tree import PartTree
 from rotoscope.traces.journal import CallEnded, CallMeasured, CallOpened, JournalRecord, PartSeen
 from rotoscope.traces.model import FinishReason, TokenSource
 
+MEASURED: TokenSource = "tokenizer:server"
 BYTES_PER_TOKEN = 4
 """A usual ratio, where nothing better is known."""
 
@@ -28,6 +29,8 @@ class SeenCall:
     """The parts of the prompt."""
     attempts: int
     reported_prompt_tokens: int | None
+    """As the usage says, or as the server's tokenizer counted."""
+    prompt_source: TokenSource
     completion_tokens: int
     completion_source: TokenSource
     reasoning_tokens: int
@@ -66,7 +69,9 @@ class SeenRun:
     tree: PartTree
     calls: tuple[SeenCall, ...]
     measured: tuple[CallMeasured, ...]
-    """In the order of measuring, with the numbers of `calls`."""
+    """In the order of measuring, with the numbers of the journal."""
+    exact: frozenset[int]
+    """Calls whose measured prompts are what the server counted."""
     refused: int
     """Requests that the server refused and that were not sent again."""
 
@@ -76,7 +81,7 @@ def gather(records: Iterable[JournalRecord]) -> SeenRun:
     parts: list[PartSeen] = []
     opened: list[CallOpened] = []
     ends: dict[int, CallEnded] = {}
-    measured: list[CallMeasured] = []
+    measured: dict[int, CallMeasured] = {}
     for record in records:
         match record:
             case PartSeen():
@@ -86,20 +91,18 @@ def gather(records: Iterable[JournalRecord]) -> SeenRun:
             case CallEnded():
                 ends[record.call] = record
             case CallMeasured():
-                measured.append(record)
+                measured.setdefault(record.call, record)
     tree = PartTree(parts)
-    attempts, stands_for, refused = _fold_attempts(opened, ends)
+    attempts, refused = _fold_attempts(opened, ends)
     kept = [call for call in opened if call.call in attempts]
-    numbers = {call.call: number for number, call in enumerate(kept)}
-    calls = tuple(_seen(numbers[x.call], x, ends.get(x.call), tree, attempts[x.call]) for x in kept)
-    folded = {call: numbers[stands_for.get(call, call)] for call in (*numbers, *stands_for)}
-    return SeenRun(tree, calls, _renumbered(measured, folded), refused)
+    calls = tuple(_seen(number, x, ends.get(x.call), tree, attempts[x.call]) for number, x in enumerate(kept))
+    exact = frozenset(call.number for call in calls if _trust(call, measured))
+    return SeenRun(tree, calls, tuple(measured.values()), exact, refused)
 
 
-def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tuple[dict[int, int], dict[int, int], int]:
-    """Return the attempts of each call that stays, which call each other attempt was for, and how many were refused."""
+def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tuple[dict[int, int], int]:
+    """Return the attempts of each call that stays, and how many requests were refused for good."""
     attempts: dict[int, int] = {}
-    stands_for: dict[int, int] = {}
     pending: dict[int, list[int]] = {}
     for call in opened:
         before = [x for x in pending.pop(call.head, ()) if ends[x].at_ms <= call.at_ms]
@@ -107,15 +110,13 @@ def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tupl
             pending[call.head] = [*before, call.call]
         else:
             attempts[call.call] = len(before) + 1
-            stands_for |= dict.fromkeys(before, call.call)
     refused = 0
     for *before, last in pending.values():
         if 400 <= ends[last].status < 500:
             refused += 1
         else:
             attempts[last] = len(before) + 1
-            stands_for |= dict.fromkeys(before, last)
-    return attempts, stands_for, refused
+    return attempts, refused
 
 
 def _is_failed(end: CallEnded | None) -> bool:
@@ -127,6 +128,7 @@ def _is_failed(end: CallEnded | None) -> bool:
 def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree, attempts: int) -> SeenCall:
     tokens, source, reasoning = _completion(end)
     reported = None if end is None else end.prompt_tokens
+    prompt_source: TokenSource = "estimate" if reported is None else "usage"
     return SeenCall(
         number=number,
         opened=opened,
@@ -134,6 +136,7 @@ def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree
         path=tree.path(opened.head),
         attempts=attempts,
         reported_prompt_tokens=reported,
+        prompt_source=prompt_source,
         completion_tokens=tokens,
         completion_source=source,
         reasoning_tokens=reasoning,
@@ -155,14 +158,11 @@ def _completion(end: CallEnded | None) -> tuple[int, TokenSource, int]:
     return tokens, source, min(reasoning, tokens)
 
 
-def _renumbered(measured: list[CallMeasured], numbers: dict[int, int]) -> tuple[CallMeasured, ...]:
-    """Return the measurements with the numbers of the calls that stay, each call once.
-
-    What named a request that was refused for good is dropped: it has no number.
-    """
-    kept: dict[int, CallMeasured] = {}
-    for record in measured:
-        call, of = numbers.get(record.call), None if record.of is None else numbers.get(record.of)
-        if call is not None and call not in kept and (record.of is None or of in kept):
-            kept[call] = replace(record, call=call, of=of)
-    return tuple(kept.values())
+def _trust(call: SeenCall, measured: dict[int, CallMeasured]) -> bool:
+    """Whether a call's prompt was measured and is what the server counted; take its length where it counted nothing."""
+    record = measured.get(call.opened.call)
+    if record is None or call.reported_prompt_tokens not in (None, record.prompt_tokens):
+        return False
+    if call.reported_prompt_tokens is None:
+        call.reported_prompt_tokens, call.prompt_source = record.prompt_tokens, MEASURED
+    return True

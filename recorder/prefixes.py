@@ -8,11 +8,12 @@ delivered; an output that begins like another one is counted and otherwise dropp
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rotoscope.recorder.template_bounds import ANSWER_START_TOKENS, Bounds
 from rotoscope.recorder.calls import SeenCall, SeenRun
+from rotoscope.recorder.measured_tree import MeasuredTree
 from rotoscope.recorder.places import END_MARK_TOKENS, Place, PlaceTree
+from rotoscope.recorder.template_bounds import ANSWER_START_TOKENS, Bounds
 from rotoscope.traces.forest import Node
 from rotoscope.traces.model import Prefix, PrefixSource, SharedPrefix, SharedPrefixLink, TokenSource
 
@@ -61,6 +62,7 @@ class ForestBuilder:
     named: bool
     """Whether ids of shared prefixes follow from their digests, so that they are the same in all runs of a campaign."""
     bounds: Bounds = field(init=False)
+    measured: MeasuredTree = field(init=False)
     places: dict[int, PlaceTree] = field(default_factory=dict)
     ends: list[Place] = field(default_factory=list)
     """Where the prompt of each call ends."""
@@ -70,10 +72,15 @@ class ForestBuilder:
     shared_by_id: dict[Node, _Shared] = field(default_factory=dict)
     first_with: dict[int, SeenCall] = field(default_factory=dict)
     """By the last part of a prompt, the first call with it."""
+    first_on: dict[int, SeenCall] = field(default_factory=dict)
+    """By the last part of a shared prefix, the first measured call that begins with it."""
+    followed: set[int] = field(default_factory=set)
+    """Measured calls whose output a measured prompt goes on behind."""
     output_matches: int = 0
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.run.tree, self.run.calls)
+        self.measured = MeasuredTree(self.run.measured)
 
     def build(self) -> RunForest:
         """Return the forest."""
@@ -81,13 +88,14 @@ class ForestBuilder:
         self._number_places()
         for call in self.run.calls:
             self._enter_shared_prefix(call)
+        for call in self.run.calls:
             self.edges.append(self._edge(call))
             self._visit(call)
         self._widen()
         self._widen_roots()
         return RunForest(
             prompt_tokens=self.prompt_tokens,
-            prompt_sources=["estimate" if x.reported_prompt_tokens is None else "usage" for x in self.run.calls],
+            prompt_sources=[call.prompt_source for call in self.run.calls],
             prefixes=[self._prefix(call) for call in self.run.calls],
             shared=[shared.prefix for shared in self.shared.values()],
             shared_of=[self._shared_of(call) for call in self.run.calls],
@@ -111,8 +119,19 @@ class ForestBuilder:
                 continue
             if end.measured is None:
                 end.measured = call.reported_prompt_tokens
+            self._cap_shared_prefix(call)
             self._measure_answer(call, call.reported_prompt_tokens)
             self._raise_floors(call, call.reported_prompt_tokens)
+
+    def _cap_shared_prefix(self, call: SeenCall) -> None:
+        """A shared prefix ends where measured prompts that begin with it still are alike."""
+        leading = self.run.tree.leading(call.path)
+        if call.number not in self.run.exact or not leading:
+            return
+        first = self.first_on.setdefault(call.path[leading - 1], call)
+        if first is not call:
+            end = self._tree(call).end_of(call.path, leading)
+            end.cap = min(end.cap, self.measured.common_prefix(first.opened.call, call.opened.call))
 
     def _measure_answer(self, call: SeenCall, prompt_tokens: int) -> None:
         """The answer's end is measured as it came, and as it is without its thinking where that was counted."""
@@ -164,19 +183,18 @@ class ForestBuilder:
         end = self._tree(call).end_of(call.path, leading)
         if end.position == 0:
             return
-        before = end
-        while before.parent is not None and before.shared is None:
-            before = before.parent
-        link = None
-        if before.shared is not None and before.position > 0:
-            link = SharedPrefixLink(before.shared, min(before.position, end.position))
         name = self._shared_id(last)
+        before: Place = end
+        while before.parent is not None and before.shared is None:
+            before.shared = name
+            before = before.parent
+        of, tokens = before.shared, before.position
+        if call.number in self.run.exact:
+            stream, tokens = self.measured.enter(name, call.opened.call, end.position)
+            of = None if stream is None else str(stream)
+        link = SharedPrefixLink(of, min(tokens, end.position)) if of is not None and tokens else None
         self.shared[last] = _Shared(SharedPrefix(name, "system", end.position, link), call.number)
         self.shared_by_id[name] = self.shared[last]
-        step: Place | None = end
-        while step is not None and step.shared is None:
-            step.shared = name
-            step = step.parent
 
     def _shared_id(self, part: int) -> str:
         if not self.named:
@@ -189,7 +207,38 @@ class ForestBuilder:
         return known.prefix.id if known else None
 
     def _edge(self, call: SeenCall) -> _Edge:
-        """Find the stream that a prompt shares most with.
+        """Find the stream that a prompt shares most with, from measured prompts where it is one."""
+        found = self._usage_edge(call)
+        return self._exact_edge(call, found) if call.number in self.run.exact else found
+
+    def _exact_edge(self, call: SeenCall, found: _Edge) -> _Edge:
+        """Say exactly what a measured prompt shares with measured prompts.
+
+        What lies behind another prompt, in its output, stays as it was found; the first call that goes on there says
+        where that output is, for all others.
+        """
+        of, tokens = self.measured.enter(call.number, call.opened.call, self.prompt_tokens[call.number])
+        if isinstance(found.of, int) and found.tokens > tokens:
+            if found.of not in self.run.exact:
+                return found
+            if self._is_first_behind(call, found, tokens):
+                self.followed.add(found.of)
+                return replace(found, low=tokens)
+        if of is None:
+            return replace(found, of=None, tokens=0, source="ids", low=0, high=0)
+        owner = self._owner(of, tokens)
+        low = tokens if not isinstance(owner, int) else min(tokens, self.prompt_tokens[owner])
+        return replace(found, of=owner, tokens=tokens, source="ids", low=low, high=tokens)
+
+    def _is_first_behind(self, call: SeenCall, found: _Edge, tokens: int) -> bool:
+        """Whether a measured prompt is the first that begins with the whole prompt of the call whose answer it holds."""
+        assert isinstance(found.of, int)
+        if found.source != "text" or found.of in self.followed or tokens != self.prompt_tokens[found.of]:
+            return False
+        return self.measured.common_prefix(call.opened.call, self.run.calls[found.of].opened.call) == tokens
+
+    def _usage_edge(self, call: SeenCall) -> _Edge:
+        """Find the stream that a prompt shares most with, by parts and usage.
 
         A prompt that is no repetition has a token of its own: another call may repeat it and then shares all of it.
         """
@@ -321,6 +370,8 @@ class ForestBuilder:
         roots = [call for call in self.run.calls if not isinstance(self.edges[call.number].of, int)]
         for index, call in enumerate(roots):
             edge, limit = self.edges[call.number], self.prompt_tokens[call.number]
+            if call.number in self.run.exact and all(other.number in self.run.exact for other in roots):
+                continue
             if index > MOST_COMPARED:
                 edge.high = limit
                 continue
@@ -336,7 +387,10 @@ class ForestBuilder:
 
     def _widen_pair(self, earlier: SeenCall, later: SeenCall, *, is_rooted: bool) -> None:
         most = self.bounds.most(later, earlier)
-        for call in (earlier, later) if is_rooted else (later,):
+        exact = self.run.exact
+        if earlier.number in exact and later.number in exact:
+            return
+        for call in (earlier, later) if is_rooted and earlier.number not in exact else (later,):
             edge = self.edges[call.number]
             edge.high = max(edge.high, min(most, self.prompt_tokens[call.number]))
 

@@ -16,9 +16,11 @@ from rotoscope.recorder.dialects import chat
 from rotoscope.recorder.hashing import KeyedHash, new_key
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.recorder.sse import EventFilter
+from rotoscope.recorder.token_ids import MeasuredPrompts
 from rotoscope.recorder.usage import Usage
 from rotoscope.traces.journal import (
     CallEnded,
+    CallMeasured,
     CallOpened,
     Journal,
     JournalHeader,
@@ -53,6 +55,7 @@ class Recorder:
         self._parts = KnownParts(self._hash)
         self._domains: dict[bytes, int] = {}
         self._tools: dict[bytes, int] = {}
+        self._measured: dict[int, MeasuredPrompts] = {}
         self._calls = 0
         self._requests = 0
         self._start_s: float | None = None
@@ -90,6 +93,7 @@ class Recorder:
         self._parts.forget()
         self._domains.clear()
         self._tools.clear()
+        self._measured.clear()
         if self._journal is not None:
             try:
                 self._journal.close()
@@ -138,7 +142,14 @@ class Recorder:
         self._requests += 1
         self._write([*self._parts.take_fresh(), *opened])
         return RecordedExchange(
-            self, upstream, calls=calls, head=head, at_s=at_s, is_stream=request.is_stream, withholds=asks
+            self,
+            upstream,
+            calls=calls,
+            domain=domain,
+            head=head,
+            at_s=at_s,
+            is_stream=request.is_stream,
+            withholds=asks,
         )
 
     def _head_of(self, request: chat.ChatRequest, domain: bytes) -> int:
@@ -230,6 +241,7 @@ class RecordedExchange(Exchange):
         upstream_body: bytes,
         *,
         calls: range,
+        domain: int,
         head: int,
         at_s: float,
         is_stream: bool,
@@ -237,6 +249,7 @@ class RecordedExchange(Exchange):
     ) -> None:
         super().__init__(recorder, upstream_body)
         self._calls = calls
+        self._domain = domain
         self._head = head
         self._at_s = at_s
         self._now_s = at_s
@@ -289,6 +302,24 @@ class RecordedExchange(Exchange):
 
     def failed(self, *, at_s: float) -> None:
         self._break_off(at_s, "error")
+
+    def measured(self, ids: Sequence[int] | None) -> None:
+        if not ids or self._recorder._hash is None:
+            return
+        try:
+            self._recorder._write(self._measured(ids))
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._recorder._report("a measured prompt", error)
+
+    def _measured(self, ids: Sequence[int]) -> list[CallMeasured]:
+        prompts = self._recorder._measured.setdefault(self._domain, MeasuredPrompts())
+        of, tokens = prompts.add(self._calls[0], ids)
+        first = CallMeasured(call=self._calls[0], of=of, tokens=tokens, prompt_tokens=len(ids))
+        others = [
+            CallMeasured(call=call, of=self._calls[0], tokens=len(ids), prompt_tokens=len(ids))
+            for call in self._calls[1:]
+        ]
+        return [first, *others]
 
     def _take(self, data: bytes) -> bool:
         assert self._answer is not None
