@@ -31,7 +31,7 @@ import aiohttp
 import numpy as np
 import orjson
 
-PROMPT_TOKENS = (256, 512, 1024, 2048, 4096, 8192)
+PROMPT_TOKENS = (256, 512, 1024, 2048, 4096)
 BATCHES = (1, 2, 4, 8, 16)
 SHORT_PROMPT_TOKENS = 64
 DECODE_TOKENS = 96

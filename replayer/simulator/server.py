@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from traceback import format_tb
 from typing import Any
 
 import orjson
@@ -223,5 +224,6 @@ async def _errors_as_json(
     except ConnectionError:  # the client has gone; aiohttp takes note
         raise
     except Exception as error:  # noqa: BLE001 - the client gets an answer whatever a scripted model or we do wrong
-        _log.exception("request failed")
+        # where it failed, but not its message: that may hold what somebody said
+        _log.error("request failed: %s\n%s", type(error).__name__, "".join(format_tb(error.__traceback__)))
         return _json(Refusal(f"the simulator failed: {type(error).__name__}", status=500).body, 500)

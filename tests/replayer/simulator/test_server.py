@@ -159,7 +159,10 @@ async def test_a_model_that_fails_is_a_server_error_without_its_words(caplog: py
 
     assert error["type"] == "server_error"
     assert error["message"] == "the simulator failed: ValueError"
-    assert "request failed" in caplog.text
+    assert "request failed: ValueError" in caplog.text
+    assert "in fail" in caplog.text
+    assert 'raise ValueError("CANARY")' in caplog.text
+    assert caplog.text.count("CANARY") == 1, "the message itself is not logged"
 
 
 @in_event_loop
