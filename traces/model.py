@@ -63,6 +63,18 @@ class SharedPrefixLink:
     """A shared prefix that stands before this one."""
     tokens: Positive
     """How many tokens both begin with."""
+    low: Count | None = None
+    """Least true value for the calls that use them; null means `tokens`."""
+    high: Count | None = None
+    """Greatest true value for the calls that use them, which may go on alike behind either; null means `tokens`."""
+
+    @property
+    def least(self) -> int:
+        return self.tokens if self.low is None else self.low
+
+    @property
+    def greatest(self) -> int:
+        return self.tokens if self.high is None else self.high
 
 
 @dataclass(frozen=True, slots=True)

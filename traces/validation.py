@@ -49,6 +49,8 @@ def _check_shared_prefixes(trace: Trace) -> dict[str, SharedPrefix]:
                     f"expected a shared prefix that stands before it, found {shared.prefix.of!r}",
                     field=f"{where}.prefix.of",
                 )
+            if not shared.prefix.least <= shared.prefix.tokens <= shared.prefix.greatest:
+                raise TraceError("expected low <= tokens <= high", field=f"{where}.prefix")
             limit = min(parent.tokens, shared.tokens)
             if shared.prefix.tokens > limit:
                 raise TraceError(

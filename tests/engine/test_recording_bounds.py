@@ -90,7 +90,7 @@ def bounds_of_pair(trace: Trace, earlier: Call, later: Call) -> Bounds:
             link = shared[b].prefix
             if link is None:
                 return Bounds(0, 0, 0)
-            low, n, high, b = min(low, link.tokens), min(n, link.tokens), min(high, link.tokens), link.of
+            low, n, high, b = min(low, link.least), min(n, link.tokens), min(high, link.greatest), link.of
             continue
         of, prefix = links[b]
         low, n, high = min(low, prefix.least), min(n, prefix.tokens), min(high, prefix.greatest)

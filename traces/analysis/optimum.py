@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 
 from rotoscope.traces.analysis.profiles import EngineProfile, usable_hit
 from rotoscope.traces.forest import Node
-from rotoscope.traces.model import Call, Prefix, SharedPrefix, Trace
+from rotoscope.traces.model import Call, Prefix, SharedPrefix, SharedPrefixLink, Trace
 
 Level: TypeAlias = Literal["low", "n", "high"]
 """Which value of each prefix is believed: its least, its best, or its greatest."""
@@ -53,10 +53,10 @@ def planned_hits(trace: Trace, assumptions: Assumptions | None = None) -> list[i
         best = caches.setdefault(call.domain, dict(preloaded))
         resident = _resident_tokens(call, assumptions)
         tokens = _believed(call.prefix, assumptions.level)
-        line = list(_line(call.prefix, shared))
+        line = list(_line(call.prefix, shared, assumptions.level))
         hits.append(_capped(_hit(call.prefix, tokens, line, best), call, assumptions))
         for node, common in line:
-            best[node] = max(best[node], min(common, tokens, resident))
+            best[node] = max(best[node], min(common, resident))
         best[call.call] = resident
     return hits
 
@@ -68,7 +68,7 @@ def _resident_tokens(call: Call, assumptions: Assumptions) -> int:
     return call.stream_tokens if assumptions.decode_reuse else call.prompt_tokens
 
 
-def _believed(prefix: Prefix, level: Level) -> int:
+def _believed(prefix: Prefix | SharedPrefixLink, level: Level) -> int:
     return {"low": prefix.least, "n": prefix.tokens, "high": prefix.greatest}[level]
 
 
@@ -77,16 +77,16 @@ def _hit(prefix: Prefix, tokens: int, line: Sequence[tuple[Node, int]], best: di
         return tokens  # 0, or the greatest value of a history that was never seen
     if best[prefix.of] >= prefix.tokens:
         return tokens  # what may be shared beyond n lies in no stream that is named
-    return max(min(tokens, common, best[node]) for node, common in line)
+    return max(min(common, best[node]) for node, common in line)
 
 
-def _line(prefix: Prefix, shared: dict[str, SharedPrefix]) -> Iterator[tuple[Node, int]]:
+def _line(prefix: Prefix, shared: dict[str, SharedPrefix], level: Level) -> Iterator[tuple[Node, int]]:
     """Yield the stream that a call begins like and the ancestors of a shared one, with the tokens that are common."""
-    of, common = prefix.of, prefix.tokens
+    of, common = prefix.of, _believed(prefix, level)
     while of is not None:
         yield of, common
         parent = shared[of].prefix if isinstance(of, str) else None
-        of, common = (parent.of, min(common, parent.tokens)) if parent else (None, 0)
+        of, common = (parent.of, min(common, _believed(parent, level))) if parent else (None, 0)
 
 
 def _capped(hit: int, call: Call, assumptions: Assumptions) -> int:

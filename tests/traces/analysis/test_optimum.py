@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from token_worlds import World, common, trace_of, worlds
 
-from rotoscope.traces import Call, Prefix, Trace
-from rotoscope.traces.analysis.optimum import Assumptions, planned_hits
+from rotoscope.traces import Call, Prefix, SharedPrefix, SharedPrefixLink, Trace
+from rotoscope.traces.analysis.optimum import Assumptions, Level, planned_hits
 from rotoscope.traces.analysis.profiles import EngineProfile
 
 PROFILES = [None, *(EngineProfile("x", b, keeps, "test") for b, keeps in product((1, 2, 3), (True, False)))]
@@ -54,7 +54,7 @@ def call(number: int, prompt: int, output: int, prefix: Prefix) -> Call:
 
 
 @pytest.mark.parametrize(("level", "expected"), [("low", 8), ("n", 12), ("high", 14)])
-def test_each_level_believes_its_own_bound(level: str, expected: int) -> None:
+def test_each_level_believes_its_own_bound(level: Level, expected: int) -> None:
     trace = Trace(
         trace_id="00000000",
         campaign="11111111",
@@ -65,7 +65,7 @@ def test_each_level_believes_its_own_bound(level: str, expected: int) -> None:
         ),
     )
 
-    assert planned_hits(trace, Assumptions(level=level)) == [0, expected]  # type: ignore[arg-type]
+    assert planned_hits(trace, Assumptions(level=level)) == [0, expected]
 
 
 def test_an_unseen_history_may_be_a_hit_at_the_high_level_only() -> None:
@@ -78,3 +78,19 @@ def test_an_unseen_history_may_be_a_hit_at_the_high_level_only() -> None:
 
     assert planned_hits(trace) == [0]
     assert planned_hits(trace, Assumptions(level="high")) == [10]
+
+
+@pytest.mark.parametrize(("level", "expected"), [("low", 0), ("n", 20), ("high", 35)])
+def test_bounds_between_shared_prefixes_count_for_their_uses(level: Level, expected: int) -> None:
+    trace = Trace(
+        trace_id="00000000",
+        campaign="11111111",
+        token_source="usage",
+        shared_prefixes=(
+            SharedPrefix("s0", "system", 30),
+            SharedPrefix("s1", "system", 40, SharedPrefixLink("s0", 20, low=0, high=35)),
+        ),
+        events=(call(0, 50, 2, Prefix("s0", 30, "text", 30, 40)), call(1, 60, 1, Prefix("s1", 40, "text"))),
+    )
+
+    assert planned_hits(trace, Assumptions(level=level, preload=False))[1] == expected
