@@ -96,8 +96,6 @@ class Gateway:
             return await self._forward(request)
         finally:
             self._open.discard(task)
-            for trouble in self._recorder.trouble:
-                self._say(f"WARNING: {trouble}")
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         target = request.raw_path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import resource
 import sys
@@ -24,6 +25,8 @@ from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.journal import JournalWriter
 from rotoscope.traces.writer import save
+
+_log = logging.getLogger(__name__)
 
 UPSTREAM_VARIABLE = "OPENAI_BASE_URL"
 BASE_URL_VARIABLES = (UPSTREAM_VARIABLE, "OPENAI_API_BASE", "OPENAI_API_BASE_URL", "HOSTED_VLLM_API_BASE")
@@ -93,7 +96,9 @@ async def _run(options: RecordOptions, place: Place) -> int:
         async with (
             open_session(options.upstream) as session,
             _measuring(options, session) as measurer,
-            _running(Gateway(options.upstream, recorder, session=session, notice=say, measurer=measurer)) as gateway,
+            _running(
+                Gateway(options.upstream, recorder, session=session, notice=_log.warning, measurer=measurer)
+            ) as gateway,
         ):
             say(f"recording {options.upstream.origin} to {place.trace}")
             environment = child_environment(os.environ, options.upstream.base_url(gateway.origin))
@@ -123,7 +128,7 @@ async def _measuring(options: RecordOptions, session: aiohttp.ClientSession) -> 
     if not options.measure:
         yield None
         return
-    measurer = Measurer(options.upstream, session, notice=say)
+    measurer = Measurer(options.upstream, session, notice=_log.warning)
     task = asyncio.create_task(measurer.run())
     try:
         yield measurer
@@ -175,4 +180,4 @@ def _nothing_recorded(requests: int, *, in_trouble: bool) -> str:
 
 def _name_only(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Tell that something went wrong outside any call, without the text of it, which may hold what passed."""
-    say(f"an error of the gateway outside any call: {type(context.get('exception')).__name__}")
+    _log.warning("an error of the gateway outside any call: %s", type(context.get("exception")).__name__)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import openai
 import pytest
 from aiohttp import web
 from loopback import (
@@ -18,11 +19,16 @@ from loopback import (
     WHOLE,
     RawUpstream,
     chat_answer,
+    chat_chunk,
     exchange_bytes,
     recording,
     serving,
     serving_bytes,
+    sse,
+    usage_chunk,
 )
+
+from rotoscope.traces.model import Call
 
 EMPTY_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -251,3 +257,76 @@ def test_stop_cuts_requests_that_do_not_end(tmp_path: Path) -> None:
             await asyncio.wait_for(cut.wait(), PATIENCE_S)
 
     asyncio.run(run())
+
+
+LOOK: Any = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+
+
+async def tool_server(request: web.Request) -> web.StreamResponse:
+    """Answer with two parallel tool calls when there are tools, else with text; in a stream when asked for one."""
+    body = await request.json()
+    calls = [
+        {"index": i, "id": f"call_{i}", "type": "function", "function": {"name": "look", "arguments": '{"a": "é"}'}}
+        for i in range(2)
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": calls} if "tools" in body else {"content": "héllo"}
+    if not body.get("stream"):
+        whole = chat_answer()
+        whole["choices"][0]["message"] |= message
+        return web.json_response(whole)
+    events: list[Any] = [chat_chunk({"role": "assistant"}), chat_chunk(message), chat_chunk({}, "stop")]
+    if (body.get("stream_options") or {}).get("include_usage"):
+        events.append(usage_chunk())
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    for event in events:
+        await response.write(sse(event))
+    await response.write(sse("[DONE]"))
+    return response
+
+
+def asked_by_sync_client(base_url: str, **arguments: Any) -> Any:
+    """Return what the openai client makes of an answer."""
+    with openai.OpenAI(api_key="key", base_url=base_url, max_retries=0) as client:
+        answer: Any = client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "x"}], **arguments
+        )
+        return [chunk.model_dump() for chunk in answer] if arguments.get("stream") else answer.model_dump()
+
+
+async def asked_by_async_client(base_url: str, **arguments: Any) -> Any:
+    """Return the same through the client for asyncio."""
+    async with openai.AsyncOpenAI(api_key="key", base_url=base_url, max_retries=0) as client:
+        answer: Any = await client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "x"}], **arguments
+        )
+        return [chunk.model_dump() async for chunk in answer] if arguments.get("stream") else answer.model_dump()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("tools", [{}, {"tools": [LOOK]}])
+@pytest.mark.parametrize(
+    "stream", [{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}], ids=str
+)
+def test_openai_client_gets_what_it_gets_without_the_gateway(
+    stream: dict[str, Any], tools: dict[str, Any], is_async: bool, tmp_path: Path
+) -> None:
+    async def ask(origin: str) -> Any:
+        arguments = stream | tools
+        if is_async:
+            return await asked_by_async_client(origin + "/v1", **arguments)
+        return await asyncio.to_thread(asked_by_sync_client, origin + "/v1", **arguments)
+
+    async def run() -> tuple[Any, Any, list[Call]]:
+        async with serving(tool_server) as origin, recording(origin, tmp_path / "journal") as gateway:
+            direct, through = await ask(origin), await ask(gateway.origin)
+            await gateway.gateway.stop(drain_s=PATIENCE_S)
+            trace = gateway.recorder.close()
+            return direct, through, list(trace.calls()) if trace else []
+
+    direct, through, calls = asyncio.run(run())
+
+    assert through == direct
+    assert [(call.prompt_tokens, call.completion_tokens, len(call.tool_calls)) for call in calls] == [
+        (20, 5, 2 if tools else 0)
+    ]

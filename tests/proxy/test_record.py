@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from loopback import Handler, chat_answer, chat_chunk, serving, sse, usage_chunk
+from loopback import PATIENCE_S, Handler, chat_answer, chat_chunk, serving, sse, usage_chunk
 
 from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream
 from rotoscope.traces.errors import UnusableInput
@@ -176,6 +177,7 @@ while True:
 def test_interrupt_of_a_terminal_comes_once(tmp_path: Path) -> None:
     said = tmp_path / "said"
     os.mkfifo(said)
+    heard = os.open(said, os.O_RDWR)
     leader, terminal = pty.openpty()
     recording = [sys.executable, "-m", "rotoscope", "record", "--upstream", "http://127.0.0.1:9", "-o", str(tmp_path)]
     command = [*recording, sys.executable, "-c", COUNTER, str(said)]
@@ -184,18 +186,22 @@ def test_interrupt_of_a_terminal_comes_once(tmp_path: Path) -> None:
         start_new_session=True,
         env=clean_environment(),
     )
+
+    def wait_to_hear(line: bytes) -> None:
+        assert select.select([heard], [], [], PATIENCE_S)[0], "the command said nothing"
+        assert os.read(heard, 100) == line
+
     try:
-        with said.open() as heard:
-            assert heard.readline() == "ready\n"
-            os.write(leader, b"\x03")
-            assert heard.readline() == "interrupted\n"
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=30) == 41
+        wait_to_hear(b"ready\n")
+        os.write(leader, b"\x03")
+        wait_to_hear(b"interrupted\n")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=PATIENCE_S) == 41
     finally:
         process.kill()
         process.wait()
-        os.close(leader)
-        os.close(terminal)
+        for descriptor in (leader, terminal, heard):
+            os.close(descriptor)
 
 
 @pytest.mark.parametrize(
@@ -445,7 +451,7 @@ def test_nothing_that_anyone_said_is_in_any_byte_written(options: list[str], tmp
     written = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert recorded.status == 0, recorded.err
     assert {Path(name).suffix for name in written} >= {".json", ".jsonl"}
-    assert len(list(load(folder / "run-0001.trace.json").calls())) > 10
+    assert len(list(load(folder / "run-0001.trace.json").calls())) >= 8
     for place, content in {**written, "stderr": recorded.err.encode(), "stdout": recorded.out.encode()}.items():
         for form in traces_of(CANARY):
             assert form.lower() not in content.lower(), f"{form!r} in {place}"
