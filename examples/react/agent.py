@@ -144,15 +144,16 @@ def judge(root: Path) -> bool:
     return ending == "exit status 0"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent on a fresh copy of the toy repository; return 0 when the tests pass in the end, else 1."""
-    options = parse_options()
-    # Servers of one's own ask for no key, but the client does.
-    client = OpenAI(api_key=os.environ.get("OPENAI_API_KEY") or "none")
-    model = Model(client, options.model, options.stream, options.seed)
-    with tempfile.TemporaryDirectory(prefix="react-", ignore_cleanup_errors=True) as folder:
+    options = parse_options(arguments)
+    with (
+        OpenAI(api_key=os.environ.get("OPENAI_API_KEY") or "none") as client,  # a server of one's own asks for no key
+        tempfile.TemporaryDirectory(prefix="react-", ignore_cleanup_errors=True) as folder,
+    ):
         root = Path(folder) / "repository"
         shutil.copytree(TOY_REPOSITORY, root, ignore=shutil.ignore_patterns("__pycache__"))
+        model = Model(client, options.model, options.stream, options.seed)
         try:
             finished = work(model.ask, Workspace(root), max_steps=options.max_steps)
         except OpenAIError as error:
@@ -164,7 +165,7 @@ def main() -> int:
     return 0 if finished and passed else 1
 
 
-def parse_options() -> argparse.Namespace:
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m examples.react",
         description="Repair the toy repository with a model behind OPENAI_BASE_URL (key: OPENAI_API_KEY).",
@@ -173,4 +174,4 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--stream", default=True, action=argparse.BooleanOptionalAction, help="stream the answers")
     parser.add_argument("--seed", type=int, help="seed sent to the server with each request")
     parser.add_argument("--max-steps", type=int, default=40, help="answers after which it ends (default: %(default)s)")
-    return parser.parse_args()
+    return parser.parse_args(arguments)

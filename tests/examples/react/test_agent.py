@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,17 +6,19 @@ from pathlib import Path
 
 import pytest
 from openai.types.chat import ChatCompletionChunk
-from scripted_agent import play, toy_workspace
+from scripted_agent import Played, play, toy_workspace
 
 from examples import scripted_model
-from examples.react.agent import ToolCall, joined, judge
+from examples.react.agent import ToolCall, joined, judge, main
 from rotoscope.replayer.simulator import model as simulator
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_toy_repository_is_repaired(tmp_path: Path, seed: int) -> None:
-    played = play(scripted_model.answer, tmp_path, seed=seed)
+@pytest.fixture(scope="module", params=[0, 1, 2])
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return play(scripted_model.answer, tmp_path_factory.mktemp("played"), seed=request.param)
 
+
+def test_the_toy_repository_is_repaired(played: Played) -> None:
     assert played.workspace.finished
     assert judge(played.workspace.root)
 
@@ -55,9 +56,7 @@ def test_deleting_the_tests_does_not_pass_them(tmp_path: Path, instead: str) -> 
     assert not judge(played.workspace.root)
 
 
-def test_every_tool_call_of_an_answer_gets_its_result(tmp_path: Path) -> None:
-    played = play(scripted_model.answer, tmp_path, seed=0)
-
+def test_every_tool_call_of_an_answer_gets_its_result(played: Played) -> None:
     messages = played.requests[-1].messages
     asked = [call.id for message in messages for call in message.tool_calls]
     assert asked == [message.tool_call_id for message in messages if message.role == "tool"]
@@ -111,41 +110,47 @@ def server() -> Iterator[str]:
             process.terminate()
 
 
-def run_agent(base_url: str, *options: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": ""}
-    command = [sys.executable, "-m", "examples.react", *options]
-    return subprocess.run(command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def client(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point the agent's client at the server, without a key."""
+    monkeypatch.setenv("OPENAI_BASE_URL", server)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
-def test_over_the_wire_it_says_the_same_streamed_or_not(server: str) -> None:
-    streamed = run_agent(server, "--seed", "5")
-    whole = run_agent(server, "--seed", "5", "--no-stream")
+@pytest.mark.usefixtures("client")
+def test_over_the_wire_it_says_the_same_streamed_or_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "5"]) == 0
+    streamed = capsys.readouterr().out
+    assert main(["--seed", "5", "--no-stream"]) == 0
 
-    assert streamed.returncode == 0, streamed.stderr
-    assert streamed.stdout == whole.stdout
-    assert streamed.stdout.endswith("the model finished; the tests pass\n")
+    assert streamed == capsys.readouterr().out
+    assert streamed.endswith("the model finished; the tests pass\n")
 
 
-def test_the_seed_of_the_request_decides(server: str) -> None:
+@pytest.mark.usefixtures("client")
+def test_the_seed_of_the_request_decides(capsys: pytest.CaptureFixture[str]) -> None:
     reads, reads_not = (
         str(next(seed for seed in range(100) if scripted_model.plan(seed).reads_readme is wanted))
         for wanted in (True, False)
     )
 
-    assert "README.md" in run_agent(server, "--seed", reads, "--max-steps", "2").stdout
-    assert "README.md" not in run_agent(server, "--seed", reads_not, "--max-steps", "2").stdout
+    main(["--seed", reads, "--max-steps", "2"])
+    assert "README.md" in capsys.readouterr().out
+    main(["--seed", reads_not, "--max-steps", "2"])
+    assert "README.md" not in capsys.readouterr().out
 
 
-def test_it_fails_when_the_steps_are_used_up(server: str) -> None:
-    ended = run_agent(server, "--max-steps", "2")
+@pytest.mark.usefixtures("client")
+def test_it_fails_when_the_steps_are_used_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--max-steps", "2"]) == 1
 
-    assert ended.returncode == 1
-    assert "the model did not finish within 2 steps; the tests fail" in ended.stdout
+    assert "the model did not finish within 2 steps; the tests fail" in capsys.readouterr().out
 
 
-def test_a_server_that_refuses_is_told_in_one_line(server: str) -> None:
-    ended = run_agent(server, "--model", "no-such-model")
+@pytest.mark.usefixtures("client")
+def test_a_server_that_refuses_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", "no-such-model"]) == 1
 
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("the model cannot be asked: ")
-    assert len(ended.stderr.splitlines()) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("the model cannot be asked: ")
+    assert len(told.splitlines()) == 1
