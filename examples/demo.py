@@ -144,6 +144,8 @@ def perform(trace: Path, url: str, settings: Settings, *, sessions: int = 1, con
             summary = replay([load(trace)], options, watch=watch)
     else:
         summary = replay([load(trace)], options)
+    if summary.interrupted:
+        raise KeyboardInterrupt
     if summary.exit_code != 0:
         raise RunFailed(f"not every session was completed: {options.folder} says why")
     return summary
