@@ -10,6 +10,7 @@ VENV ?= .venv
 endif
 ENGINE_VENV ?= $(VENV)-engine
 python := $(VENV)/bin/python
+pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -27,7 +28,7 @@ test: environment ## check format, lint and types, then run the tests
 	$(python) -m ruff format --check
 	$(python) -m ruff check
 	$(python) -m mypy
-	$(python) -m pytest --ignore tests/engine
+	$(pytest) --ignore tests/engine
 
 test-all: test test-others ## the same, then the tests on every other Python found (3.11, 3.12, 3.13)
 
@@ -35,7 +36,7 @@ test-others: ## the tests alone on every other Python found
 	@MAKE="$(MAKE)" scripts/test_others.sh $(VENV)
 
 tests: environment ## the tests alone
-	$(python) -m pytest --ignore tests/engine
+	$(pytest) --ignore tests/engine
 
 test-engine: ## the tests against a real inference engine, in an environment of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
