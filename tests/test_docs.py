@@ -14,7 +14,8 @@ import pytest
 from typer.main import get_command
 
 from rotoscope.cli import app
-from rotoscope.traces import dumps, loads
+from rotoscope.testing import make_trace
+from rotoscope.traces import dumps, loads, save
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
@@ -138,3 +139,12 @@ def test_the_example_of_the_format_is_a_trace_and_written_as_we_write_it() -> No
     )
 
     assert dumps(loads(example.encode())).decode() == example
+
+
+def test_the_program_in_the_readme_runs(tmp_path: Path) -> None:
+    (program,) = (block for language, block in BLOCK.findall((ROOT / "README.md").read_text()) if language == "python")
+    (tmp_path / "recordings").mkdir()
+    save(make_trace(turns=2, isl=100, osl=20, new=30, system=0), tmp_path / "recordings/run-0001.trace.json")
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+
+    assert float(done.stdout) == (100 + 20) / (100 + 150)

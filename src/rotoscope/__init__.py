@@ -10,19 +10,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rotoscope.replayer.options import ReplayOptions
+    from rotoscope.replayer.run import replay
+    from rotoscope.traces.analysis.optimum import planned_hits
     from rotoscope.traces.errors import RotoscopeError
+    from rotoscope.traces.formats.recognise import open_trace, open_traces
     from rotoscope.traces.model import Trace
     from rotoscope.traces.reader import load
     from rotoscope.traces.writer import save
 
-__all__ = ["RotoscopeError", "Trace", "load", "save"]
+__all__ = [
+    "ReplayOptions",
+    "RotoscopeError",
+    "Trace",
+    "load",
+    "open_trace",
+    "open_traces",
+    "planned_hits",
+    "replay",
+    "save",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ReplayOptions": "rotoscope.replayer.options",
     "RotoscopeError": "rotoscope.traces.errors",
     "Trace": "rotoscope.traces.model",
     "load": "rotoscope.traces.reader",
+    "open_trace": "rotoscope.traces.formats.recognise",
+    "open_traces": "rotoscope.traces.formats.recognise",
+    "planned_hits": "rotoscope.traces.analysis.optimum",
+    "replay": "rotoscope.replayer.run",
     "save": "rotoscope.traces.writer",
 }
 
