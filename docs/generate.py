@@ -19,6 +19,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -66,7 +67,15 @@ def part(what: str) -> str:
 
 def table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [headings, tuple("---" for _ in headings), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(map(as_cell, line))} |\n" for line in lines)
+
+
+def as_cell(text: str) -> str:
+    """Return text so that it shows as it is in a cell of a table."""
+    pieces = text.replace("|", "\\|").split("`")
+    return "`".join(
+        piece if inside_code else piece.replace("<", "&lt;") for inside_code, piece in zip(cycle((False, True)), pieces)
+    )
 
 
 # Fields and types

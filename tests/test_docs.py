@@ -14,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 from rotoscope.cli import app
+from rotoscope.replayer import metrics
 from rotoscope.testing import make_trace
 from rotoscope.traces import dumps, loads, save
 
@@ -139,6 +140,17 @@ def test_the_example_of_the_format_is_a_trace_and_written_as_we_write_it() -> No
     )
 
     assert dumps(loads(example.encode())).decode() == example
+
+
+def test_every_metric_of_a_replay_is_explained() -> None:
+    functions = [
+        name
+        for name, value in vars(metrics).items()
+        if getattr(value, "__code__", None) and value.__module__ == metrics.__name__
+    ]
+    explained = set(re.findall(r"`(\w+)`", (ROOT / "docs/metrics.md").read_text()))
+
+    assert [name for name in functions if name not in explained] == []
 
 
 def test_the_program_in_the_readme_runs(tmp_path: Path) -> None:
