@@ -44,7 +44,8 @@ class ReplayOptions:
     """Where results go; None makes results/replay-<n>."""
 
     def __post_init__(self) -> None:
-        api_url(self.url)
+        if api_url(self.url).user and self.api_key is not None:
+            raise UnusableInput("expected an API key or a user in the URL, not both")
         for name in ("sessions", "concurrency", "gpus"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -53,5 +54,7 @@ class ReplayOptions:
             raise UnusableInput(f"the timeout must be more than 0 seconds, not {self.timeout_s}")
         if self.salt is not None and not _SALT.fullmatch(self.salt):
             raise UnusableInput("a salt is 1 to 64 letters, digits, and any of _ . -")
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
+            raise UnusableInput("the API key holds characters that no header can carry")
         if self.profile is not None:
             profile_named(self.profile)

@@ -79,6 +79,9 @@ class Session:
         self._on_request = on_request
         self._readiness = Readiness(part.schedule)
         self._group = asyncio.TaskGroup()
+        self._active = 0
+        """Tasks of the group that have not ended."""
+        self._is_over = asyncio.Event()
         self.performed: list[Performed] = []
         """Requests in the order in which they ended."""
 
@@ -88,10 +91,14 @@ class Session:
         try:
             async with self._group:
                 self._start(self._readiness.first())
+                # Waiting here and not in the group's exit lets the group give back the cancellation by which it ends
+                # this task when a call has failed; what is counted after it came from outside.
+                if self._active:
+                    await self._is_over.wait()
         except* CallFailed as failed:
             failure = _first(failed).failure
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # a task group that has failures of its own keeps this to itself
+        if task is not None and task.cancelling():
             raise asyncio.CancelledError
         if failure is None:
             self._readiness.check_all_ended()
@@ -120,17 +127,21 @@ class Session:
 
     def _start(self, steps: Iterable[int]) -> None:
         for step in steps:
+            self._active += 1
             self._group.create_task(self._follow(step))
 
-    async def _follow(self, index: int) -> None:
+    async def _follow(self, step: int) -> None:
         """Perform a step and then, in the same task, one of those that waited for it."""
         while True:
-            await self._perform(self._part.schedule.steps[index])
-            ready = self._readiness.ended(index)
+            await self._perform(self._part.schedule.steps[step])
+            ready = self._readiness.ended(step)
             if not ready:
-                return
-            index = ready.pop()
-            self._start(ready)
+                break
+            step, *others = ready
+            self._start(others)
+        self._active -= 1
+        if not self._active:
+            self._is_over.set()
 
     async def _perform(self, step: Step) -> None:
         match step.kind:

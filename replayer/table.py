@@ -17,7 +17,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     """Yield what happened and the numbers of the whole run: name, value, definition."""
     setup = summary.setup
     yield "model", setup.model, "simulated" if setup.simulated else ""
-    yield "sessions", _counts(summary.sessions), f"of {setup.traces} traces, concurrency {setup.concurrency}"
+    yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, concurrency {setup.concurrency}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
     yield from _cache_rows(summary.cache, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block")
     if summary.job_latency_s:

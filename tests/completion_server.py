@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import queue
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,3 +112,24 @@ async def stream_and_cut(request: web.Request, pieces: Sequence[bytes]) -> web.S
     assert request.transport is not None
     request.transport.close()
     return response
+
+
+@contextlib.contextmanager
+def completions_in_a_thread(answer: Answer, **fields: Any) -> Iterator[CompletionServer]:
+    """Serve from an event loop in another thread, for clients that run one of their own."""
+    started: queue.SimpleQueue[tuple[CompletionServer, Callable[[], object]]] = queue.SimpleQueue()
+
+    async def serve() -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        async with serving_completions(answer, **fields) as server:
+            started.put((server, lambda: loop.call_soon_threadsafe(ended.set)))
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    server, end = started.get()
+    try:
+        yield server
+    finally:
+        end()
+        thread.join()

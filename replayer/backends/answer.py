@@ -95,12 +95,10 @@ class Answer:
             self._read(*self._held.popleft())
         if self._skimmed:
             ids, self._skimmed = b"[" + b",".join(self._skimmed) + b"]", []
-            self._exchange.output_ids += _parsed_ids(ids)
+            self._exchange.output_ids += _checked_ids(_parsed_ids(ids))
 
     def _end(self, now: float) -> None:
         self._settle()
-        if any(type(token) is not int or not 0 <= token <= _LARGEST_ID for token in self._exchange.output_ids):
-            raise _malformed("a token id is no number")
         self._exchange.ended_s = now
         self.is_whole = True
 
@@ -124,13 +122,12 @@ class Answer:
         All of them are searched at once, which costs a third of parsing them. No text can look like a key of the
         event: quotes within strings are escaped.
         """
-        if payloads[-1] == _DONE:
-            payloads = payloads[:-_LAST_EVENTS]
-        if not payloads:
-            return 0
-        together = b"".join(payloads)
+        stop = len(payloads)
+        while stop > max(0, len(payloads) - _LAST_EVENTS) and _GOES_ON not in payloads[stop - 1]:
+            stop -= 1
+        together = b"".join(payloads[:stop])
         ids: list[bytes] = self._ids_pattern.findall(together) if self._ids_pattern else []
-        if len(ids) != len(payloads) or together.count(_GOES_ON) != len(payloads):
+        if not ids or len(ids) != stop or together.count(_GOES_ON) != stop:
             return 0
         self._skimmed += filter(None, ids)
         self._exchange.last_token_s = now
@@ -166,7 +163,7 @@ class Answer:
         if ids:
             if self._skimmed:
                 self._settle()
-            self._exchange.output_ids += ids
+            self._exchange.output_ids += _checked_ids(ids)
             return len(ids)
         return 1 if choice.get("text") else 0
 
@@ -198,6 +195,12 @@ def _parsed_ids(text: bytes) -> list[int]:
         ids: list[int] = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise _malformed("the token ids of an event are no list of numbers") from None
+    return ids
+
+
+def _checked_ids(ids: list[Any]) -> list[int]:
+    if any(type(token) is not int or not 0 <= token <= _LARGEST_ID for token in ids):
+        raise _malformed("a token id is no number")
     return ids
 
 

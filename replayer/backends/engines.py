@@ -23,26 +23,27 @@ class Engine:
     name: str
     fields: Mapping[str, object]
     """What the request says beside the fields that all engines know."""
-    read_ids: Callable[[Choice], list[int] | None]
+    read_ids: Callable[[Choice], list[Any] | None]
+    """What it returns is not yet checked."""
     ids_pattern: re.Pattern[bytes] | None = None
     """Matches the ids of an event as the engine writes them; None if only parsing finds them."""
     closes_connections: bool = False
     """Whether it closes the connection after each streamed answer without saying so in its head."""
 
 
-def ids_in_token_ids(choice: Choice) -> list[int] | None:
+def ids_in_token_ids(choice: Choice) -> list[Any] | None:
     """Read the ids of an event as vLLM, SGLang and TensorRT-LLM write them."""
     ids = choice.get("token_ids")
     return ids if isinstance(ids, list) else None
 
 
-def ids_in_logprobs(choice: Choice) -> list[int] | None:
+def ids_in_logprobs(choice: Choice) -> list[Any] | None:
     """Read the ids of an event as llama-server writes them; measured with 10434, where `return_tokens` is ignored here."""
     logprobs = choice.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list):
         return None
-    return [token.get("id", -1) for token in content if isinstance(token, dict)]  # what is no id is found in the end
+    return [token.get("id") for token in content if isinstance(token, dict)]
 
 
 _RETURN_TOKEN_IDS = MappingProxyType({"return_token_ids": True})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import aiohttp
 import pytest
 
@@ -95,3 +97,9 @@ def test_a_connection_closed_before_the_head_is_a_disconnection() -> None:
     error = aiohttp.ServerDisconnectedError()
 
     assert failure_of_client_error(error, answered=False) == Failure(FailureKind.DISCONNECTED)
+
+
+def test_every_kind_is_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
+
+    assert [kind for kind in FailureKind if f"`{kind}`" not in page] == []

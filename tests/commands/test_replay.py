@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from aiohttp import web
+from completion_server import completions_in_a_thread, good_answer, stream, stream_and_hang, token_event
+
+from rotoscope.cli import main
+from rotoscope.testing import make_trace
+from rotoscope.traces import save
+
+PATIENCE_S = 120.0
+"""Only a failure takes as long."""
+
+
+class Ended(NamedTuple):
+    code: object
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Return a function that runs the command in this process, in a folder of its own that holds `run.trace.json`."""
+    monkeypatch.chdir(tmp_path)
+    save(make_trace(turns=2, tool_ms=1.0), tmp_path / "run.trace.json")
+
+    def run_replay(*arguments: str) -> Ended:
+        monkeypatch.setattr("sys.argv", ["rotoscope", "replay", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return Ended(left.value.code, *capsys.readouterr())
+
+    return run_replay
+
+
+async def perfect(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    return await stream(request, good_answer(body))
+
+
+async def failing(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    return web.json_response({"error": {"message": "out of order"}}, status=500)
+
+
+def test_a_replay_prints_its_table_and_says_first_where_results_go(run: Run) -> None:
+    with completions_in_a_thread(perfect) as server:
+        ended = run("run.trace.json", "--url", server.url, "--sessions", "3")
+
+    assert ended.code == 0
+    assert ended.err.splitlines()[0] == "results go to results/replay-1"
+    assert "3 of 3 done" in ended.out
+    assert "jobs/h/GPU" in ended.out
+    assert "TTFT, ms" in ended.out
+    assert "\x1b" not in ended.out + ended.err
+    assert len((Path("results/replay-1") / "results.jsonl").read_text().splitlines()) == 6
+
+
+def test_json_is_the_summary_as_it_stands_in_the_file(run: Run) -> None:
+    with completions_in_a_thread(perfect) as server:
+        ended = run("run.trace.json", "--url", server.url, "--json", "-o", "there")
+
+    assert json.loads(ended.out) == json.loads(Path("there/summary.json").read_text())
+
+
+def test_a_folder_is_replayed_completely(run: Run) -> None:
+    Path("more").mkdir()
+    for number in range(15):
+        save(make_trace(turns=1), Path("more") / f"{number}.trace.json")
+    with completions_in_a_thread(perfect) as server:
+        run("run.trace.json", "more", "--url", server.url, "--concurrency", "4")
+
+    assert len(server.bodies) == 17
+
+
+def test_options_reach_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", "k")
+    options = "--model other --seed 7 --salt mine --gpus 4 --profile trtllm --vocab 9:90 --timeout 50 --gap-scale 0.5"
+    with completions_in_a_thread(perfect) as server:
+        ended = run(
+            "run.trace.json",
+            "--url",
+            server.url,
+            *options.split(),
+            "--gap-cap",
+            "2",
+            "--api-key-env",
+            "THE_KEY",
+            "--json",
+        )
+
+    setup = json.loads(ended.out)["setup"]
+    assert {
+        name: setup[name] for name in ("model", "seed", "salt", "gpus", "gpus_assumed", "profile", "vocabulary")
+    } == {
+        "model": "other",
+        "seed": 7,
+        "salt": "mine",
+        "gpus": 4,
+        "gpus_assumed": False,
+        "profile": "trtllm",
+        "vocabulary": "9:90",
+    }
+    assert (setup["timeout_s"], setup["gap_scale"], setup["gap_cap_s"]) == (50.0, 0.5, 2.0)
+
+
+def test_no_gaps_leaves_tools_out(run: Run) -> None:
+    with completions_in_a_thread(perfect) as server:
+        ended = run("run.trace.json", "--url", server.url, "--no-gaps", "--json")
+
+    assert json.loads(ended.out)["setup"]["gap_scale"] == 0.0
+
+
+def test_some_sessions_failed_is_3(run: Run) -> None:
+    requests = 0
+
+    async def last_fails(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        nonlocal requests
+        requests += 1
+        return await (perfect if requests < 6 else failing)(request, body)
+
+    with completions_in_a_thread(last_fails) as server:
+        ended = run("run.trace.json", "--url", server.url, "--sessions", "3")
+
+    assert ended.code == 3
+    assert "request failed: server_error: out of order" in ended.err
+    assert "2 of 3 done, 1 failed" in ended.out
+
+
+def test_all_sessions_failed_is_1(run: Run) -> None:
+    with completions_in_a_thread(failing) as server:
+        assert run("run.trace.json", "--url", server.url).code == 1
+
+
+def test_nobody_listening_is_1_in_one_line(run: Run) -> None:
+    ended = run("run.trace.json", "--url", "http://127.0.0.1:1")
+
+    assert ended.code == 1
+    assert ended.err == "error: nothing listens at http://127.0.0.1:1/v1: start the server or correct --url\n"
+    assert not Path("results").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("run.trace.json", "--url", "ftp://x"), "no URL of a server"),
+        (("nothing.json", "--url", "http://127.0.0.1:1"), "nothing.json"),
+        (("run.trace.json", "--url", "http://127.0.0.1:1", "--vocab", "all"), "LOW:HIGH"),
+        (("run.trace.json", "--url", "http://127.0.0.1:1", "--api-key-env", "UNSET_KEY"), "'UNSET_KEY' is not set"),
+        (("run.trace.json",), "--url"),
+    ],
+)
+def test_wrong_usage_is_2(run: Run, arguments: tuple[str, ...], says: str) -> None:
+    ended = run(*arguments)
+
+    assert ended.code == 2
+    assert says in ended.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_is_130_and_keeps_what_was_measured(run: Run, number: signal.Signals) -> None:
+    requests = 0
+
+    async def interrupting(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        nonlocal requests
+        requests += 1
+        if requests < 4:
+            return await perfect(request, body)
+        os.kill(os.getpid(), number)
+        return await stream_and_hang(request, [token_event(5)])
+
+    with completions_in_a_thread(interrupting) as server:
+        ended = run("run.trace.json", "--url", server.url, "--sessions", "9")
+
+    assert ended.code == 130
+    assert "1 of 9 done, 1 cancelled" in ended.out
+    statuses = [json.loads(line)["status"] for line in Path("results/replay-1/results.jsonl").read_text().splitlines()]
+    assert statuses == ["ok", "ok", "ok", "cancelled"]
+    assert json.loads(Path("results/replay-1/summary.json").read_text())["interrupted"]
+
+
+def test_a_process_that_is_told_to_end_ends(run: Run) -> None:
+    processes: list[subprocess.Popen[str]] = []
+
+    async def interrupting(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        processes[0].send_signal(signal.SIGTERM)
+        return await stream_and_hang(request, [token_event(5)])
+
+    with completions_in_a_thread(interrupting) as server:
+        command = [sys.executable, "-m", "rotoscope", "replay", "run.trace.json", "--url", server.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            processes.append(process)
+            out, err = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "0 of 1 done, 1 cancelled" in out

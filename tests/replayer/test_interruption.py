@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+from event_loops import in_event_loop
+
+from rotoscope.replayer.interruption import until_interrupted
+
+
+@in_event_loop
+async def test_work_that_ends_was_not_interrupted() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    assert await until_interrupted(work()) is False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@in_event_loop
+async def test_a_signal_cancels_the_work_and_waits_for_its_cleaning_up(number: signal.Signals) -> None:
+    cleaned = False
+
+    async def work() -> None:
+        nonlocal cleaned
+        os.kill(os.getpid(), number)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned = True
+
+    assert await until_interrupted(work()) is True
+    assert cleaned
+
+
+@in_event_loop
+async def test_handlers_are_as_before_afterwards_and_from_the_first_signal_on() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    within: list[object] = []
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            within.append(signal.getsignal(signal.SIGTERM))
+
+    await until_interrupted(work())
+
+    assert within == [before]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@in_event_loop
+async def test_a_cancellation_from_outside_is_passed_on() -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(until_interrupted(work()))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@in_event_loop
+async def test_an_error_of_the_work_is_raised() -> None:
+    async def work() -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await until_interrupted(work())
+
+
+def test_outside_the_main_thread_there_are_no_signals() -> None:
+    outcome: list[bool] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    thread = threading.Thread(target=lambda: outcome.append(asyncio.run(until_interrupted(work()))))
+    thread.start()
+    thread.join()
+
+    assert outcome == [False]

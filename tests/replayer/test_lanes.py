@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from event_loops import in_jumping_loop
+from replay_doubles import VOCABULARY, VirtualServer, part_of
+
+from rotoscope.replayer.clock import LoopClock
+from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.lanes import Lanes
+from rotoscope.replayer.prompts import PromptPlan
+from rotoscope.replayer.results import ResultsFolder
+from rotoscope.replayer.session import Part
+from rotoscope.testing import make_trace
+from rotoscope.traces import RunFailed, Trace
+
+
+def lanes_of(
+    traces: list[Trace],
+    server: VirtualServer,
+    results: ResultsFolder,
+    *,
+    sessions: int,
+    concurrency: int = 1,
+    **seams: Any,
+) -> Lanes:
+    parts = [Part(number, one.calls, one.schedule) for number, one in enumerate(map(part_of, traces))]
+    return Lanes(
+        PromptPlan(traces, seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY),
+        parts,
+        sessions=sessions,
+        concurrency=concurrency,
+        backend=server,
+        clock=LoopClock(),
+        results=results,
+        **{"on_request": lambda performed: None} | seams,
+    )
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@in_jumping_loop
+async def test_no_more_sessions_run_at_once_than_asked_for(tmp_path: Path) -> None:
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=2, osl=5)], server := VirtualServer(), results, sessions=10, concurrency=3)
+        await lanes.perform()
+
+    assert server.most_in_flight == 3
+    assert sorted(one.session for one in lanes.sessions) == list(range(10))
+    assert lanes.progress().sessions_running == 0
+
+
+@in_jumping_loop
+async def test_traces_are_dealt_to_sessions_in_turn(tmp_path: Path) -> None:
+    traces = [make_trace(turns=1), make_trace(turns=2), make_trace(turns=3)]
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of(traces, VirtualServer(), results, sessions=5)
+        await lanes.perform()
+
+    assert [(one.session, one.trace, one.requests) for one in lanes.sessions] == [
+        (0, 0, 1),
+        (1, 1, 2),
+        (2, 2, 3),
+        (3, 0, 1),
+        (4, 1, 2),
+    ]
+
+
+@in_jumping_loop
+async def test_a_lane_goes_on_with_the_next_session_after_a_failure(tmp_path: Path) -> None:
+    server = VirtualServer(fails={1: (2, FailureKind.CUT_STREAM)})
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=3)], server, results, sessions=3)
+        await lanes.perform()
+
+    assert [one.status for one in lanes.sessions] == ["failed", "ok", "ok"]
+    assert lanes.progress().sessions_failed == 1
+    assert lanes.progress().requests_failed == 1
+
+
+@in_jumping_loop
+async def test_results_are_in_the_files_while_the_run_goes_on(tmp_path: Path) -> None:
+    seen: list[int] = []
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of(
+            [make_trace(turns=2)],
+            VirtualServer(),
+            results,
+            sessions=2,
+            on_request=lambda performed: seen.append(len(lines(tmp_path / "results.jsonl"))),
+        )
+        await lanes.perform()
+
+    assert seen == [1, 2, 3, 4]
+    assert [line["session"] for line in lines(tmp_path / "sessions.jsonl")] == [0, 1]
+
+
+@in_jumping_loop
+async def test_cancelling_lets_nobody_in_any_more_and_keeps_what_was_measured(tmp_path: Path) -> None:
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=2, osl=5)], VirtualServer(), results, sessions=10, concurrency=2)
+        task = asyncio.create_task(lanes.perform())
+        await asyncio.sleep(7.0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert [one.status for one in lanes.sessions] == ["cancelled", "cancelled"]
+    assert [line["status"] for line in lines(tmp_path / "results.jsonl")] == ["ok", "ok", "cancelled", "cancelled"]
+
+
+@in_jumping_loop
+async def test_an_error_that_is_no_failed_call_ends_the_run(tmp_path: Path) -> None:
+    def out_of_disk(performed: object) -> None:
+        raise RunFailed("no space left")
+
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace()], VirtualServer(), results, sessions=4, concurrency=2, on_request=out_of_disk)
+        with pytest.raises(RunFailed, match="no space left"):
+            await lanes.perform()
+
+    assert len(lanes.sessions) == 2
+
+
+@in_jumping_loop
+async def test_the_realised_optimum_of_sessions_one_after_another_is_all_that_they_share(tmp_path: Path) -> None:
+    from rotoscope.traces.analysis.profiles import PROFILES
+
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of(
+            [make_trace(turns=2, isl=100, osl=20, new=30, system=40)], VirtualServer(), results, sessions=2
+        )
+        await lanes.perform()
+
+    hits = lanes.sent.optimal_tokens(lanes.requests, PROFILES["token"])
+
+    assert hits == [0, 119, 40, 119]

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rotoscope.replayer import metrics
+from rotoscope.replayer.metrics import Interval
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def test_itl_leaves_out_the_tokens_of_the_first_event() -> None:
+    assert metrics.itl_s(1.0, 2.0, output_tokens=13, first_event_tokens=3) == pytest.approx(0.1)
+
+
+def test_an_answer_of_one_event_has_no_itl() -> None:
+    assert metrics.itl_s(1.0, 1.0, output_tokens=3, first_event_tokens=3) is None
+
+
+def test_a_job_lasts_from_its_first_request_to_its_last_answer() -> None:
+    requests = [Interval(3.0, 4.0), Interval(1.0, 2.0), Interval(1.5, 9.0)]
+
+    assert metrics.job_latency_s(requests) == 8.0
+
+
+def test_requests_at_the_same_time_generate_once() -> None:
+    requests = [Interval(0.0, 2.0), Interval(1.0, 3.0), Interval(1.0, 1.5), Interval(5.0, 6.0)]
+
+    assert metrics.generating_s(requests) == 4.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), min_size=1, max_size=8))
+def test_generating_counts_every_second_with_a_request_in_flight(drawn: list[tuple[int, int]]) -> None:
+    requests = [Interval(start, start + length) for start, length in drawn]
+
+    seconds = {second for start, length in drawn for second in range(start, start + length)}
+
+    assert metrics.generating_s(requests) == len(seconds)
+    assert metrics.generating_s(requests) <= metrics.job_latency_s(requests)
+
+
+def test_the_window_opens_with_full_concurrency_and_closes_with_the_last_admission() -> None:
+    assert metrics.steady_window([0.0, 1.0, 4.0, 7.0, 9.0], 2) == Interval(1.0, 9.0)
+
+
+def test_there_is_no_window_below_twice_the_concurrency() -> None:
+    assert metrics.steady_window([0.0, 1.0, 4.0], 2) is None
+
+
+def test_there_is_no_window_of_no_length() -> None:
+    assert metrics.steady_window([3.0, 3.0], 1) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "share"),
+    [
+        (Interval(2.0, 4.0), 1.0),
+        (Interval(-1.0, 3.0), 0.75),
+        (Interval(9.0, 13.0), 0.25),
+        (Interval(-5.0, 15.0), 0.5),
+        (Interval(-5.0, -1.0), 0.0),
+        (Interval(11.0, 12.0), 0.0),
+        (Interval(5.0, 5.0), 1.0),
+        (Interval(11.0, 11.0), 0.0),
+    ],
+)
+def test_a_job_counts_with_its_share_in_the_window(job: Interval, share: float) -> None:
+    assert metrics.share_in_window(job, Interval(0.0, 10.0)) == share
+
+
+def test_the_field_counts_jobs_that_end_in_the_window() -> None:
+    jobs = [Interval(-9.0, 0.0), Interval(1.0, 5.0), Interval(9.0, 10.0), Interval(9.0, 10.1)]
+
+    assert metrics.whole_jobs_in_window(jobs, Interval(0.0, 10.0)) == 3
+
+
+@given(
+    st.integers(1, 5),
+    st.lists(st.integers(1, 50), min_size=10, max_size=40),
+)
+def test_a_closed_loop_of_jobs_obeys_littles_law_exactly(concurrency: int, latencies: list[int]) -> None:
+    free_at = [0.0] * concurrency
+    jobs = []
+    for latency in latencies:
+        start_s = min(free_at)
+        free_at[free_at.index(start_s)] = start_s + latency
+        jobs.append(Interval(start_s, start_s + latency))
+    window = metrics.steady_window([job.start_s for job in jobs], concurrency)
+    assert window is not None
+
+    latency_s = metrics.mean_job_latency_in_window_s(jobs, window)
+    per_user = metrics.jobs_per_h_per_user(latency_s or 0.0)
+    per_gpu = metrics.jobs_per_h_per_gpu(metrics.jobs_in_window(jobs, window), window, gpus=1)
+
+    assert per_gpu == pytest.approx(concurrency * per_user)
+
+
+def test_a_closed_loop_of_equal_jobs_has_its_exact_rate_at_any_length() -> None:
+    jobs = [Interval(10.0 * (number // 2), 10.0 * (number // 2) + 10.0) for number in range(8)]
+    window = metrics.steady_window([job.start_s for job in jobs], 2)
+    assert window is not None
+
+    assert metrics.jobs_per_h_per_gpu(metrics.jobs_in_window(jobs, window), window, gpus=1) == 720.0
+
+
+def test_more_gpus_share_the_jobs() -> None:
+    assert metrics.jobs_per_h_per_gpu(6, Interval(0.0, 60.0), gpus=3) == 120.0
+
+
+def test_a_hit_rate_is_pooled_and_unknown_without_prompts() -> None:
+    assert metrics.hit_rate(30, 120) == 0.25
+    assert metrics.hit_rate(0, 0) is None
+
+
+def test_percentiles_lie_between_the_closest_ranks() -> None:
+    values = metrics.distribution([4.0, 1.0, 3.0, 2.0])
+
+    assert values is not None
+    assert (values.count, values.mean, values.p50, values.max) == (4, 2.5, 2.5, 4.0)
+    assert values.p90 == pytest.approx(3.7)
+    assert metrics.distribution([]) is None
+
+
+def test_every_metric_has_a_row_in_the_docs() -> None:
+    functions = [
+        name for name, value in inspect.getmembers(metrics, inspect.isfunction) if value.__module__ == metrics.__name__
+    ]
+
+    page = PAGE.read_text()
+
+    assert [name for name in functions if f"`{name}`" not in page] == []

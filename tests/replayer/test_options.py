@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.traces import UnusableInput
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ({"url": "nothing://"}, "no URL"),
+        ({"sessions": 0}, "sessions must be at least 1"),
+        ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"gpus": -1}, "gpus must be at least 1"),
+        ({"timeout_s": 0.0}, "timeout must be more than 0"),
+        ({"timeout_s": float("nan")}, "timeout must be more than 0"),
+        ({"salt": "two words"}, "a salt is"),
+        ({"salt": ""}, "a salt is"),
+        ({"profile": "unheard"}, "no engine profile 'unheard'"),
+        ({"api_key": "k", "url": "http://user:word@host"}, "not both"),
+        ({"api_key": "line\nbreak"}, "API key"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(field: dict[str, Any], says: str) -> None:
+    with pytest.raises(UnusableInput, match=says):
+        ReplayOptions(**{"url": "http://127.0.0.1:1"} | field)
+
+
+def test_a_key_is_not_shown() -> None:
+    assert "secret" not in repr(ReplayOptions(url="http://127.0.0.1:1", api_key="secret"))

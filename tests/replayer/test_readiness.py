@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from rotoscope.replayer.readiness import Readiness
+from rotoscope.replayer.schedule import Schedule, Step
+from rotoscope.traces import RunFailed
+
+
+def call(number: int, *after: int, delivered: tuple[tuple[int, int], ...] = ()) -> Step:
+    return Step("call", None, after, delivered, number)
+
+
+def sleep(*after: int) -> Step:
+    return Step("sleep", None, after, seconds=1.0)
+
+
+def readiness(*steps: Step) -> Readiness:
+    return Readiness(Schedule(steps))
+
+
+def test_steps_start_when_all_they_wait_for_has_ended() -> None:
+    waits = readiness(call(0), call(1), call(2, 0, 1))
+
+    assert waits.first() == [0, 1]
+    assert waits.ended(1) == []
+    assert waits.ended(0) == [2]
+
+
+def test_a_step_starts_when_so_many_tokens_have_arrived() -> None:
+    waits = readiness(call(0), call(1, delivered=((0, 5),)), call(2, delivered=((0, 3),)))
+
+    assert waits.first() == [0]
+    assert waits.is_awaited(0)
+    assert waits.delivered(0, 2) == []
+    assert waits.delivered(0, 4) == [2]
+    assert waits.delivered(0, 9) == [1]
+    assert not waits.is_awaited(0)
+
+
+def test_a_call_that_ended_has_delivered_all_it_will() -> None:
+    waits = readiness(call(0), call(1, delivered=((0, 5),)))
+
+    assert waits.ended(0) == [1]
+    assert waits.delivered(0, 9) == []
+
+
+def test_what_leads_to_no_call_is_not_started() -> None:
+    waits = readiness(call(0), sleep(0), call(1, 1), sleep(2))
+
+    assert waits.ended(0) == [1]
+    assert waits.ended(1) == [2]
+    assert waits.ended(2) == []
+    waits.check_all_ended()
+
+
+def test_a_sleep_at_the_start_that_leads_to_no_call_is_not_started() -> None:
+    assert readiness(sleep(), call(0)).first() == [1]
+
+
+def test_a_schedule_that_cannot_go_on_is_an_error() -> None:
+    waits = readiness(call(0), call(1, 0))
+
+    with pytest.raises(RunFailed, match="step 1 waits"):
+        waits.check_all_ended()

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+from event_loops import in_jumping_loop
+from hypothesis import given
+from hypothesis import strategies as st
+from replay_doubles import VOCABULARY, VirtualServer, part_of
+from strategies import corpora
+
+from rotoscope.replayer.clock import LoopClock
+from rotoscope.replayer.exchange import Exchange
+from rotoscope.replayer.failures import Failure, FailureKind
+from rotoscope.replayer.lanes import Lanes
+from rotoscope.replayer.prompts import PromptPlan
+from rotoscope.replayer.results import ResultsFolder
+from rotoscope.replayer.session import Part
+from rotoscope.traces import Trace
+from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile
+
+FAILURES = st.dictionaries(
+    st.integers(0, 8), st.tuples(st.integers(0, 2), st.sampled_from([FailureKind.REFUSED, FailureKind.CUT_STREAM]))
+)
+
+
+class TappedServer(VirtualServer):
+    """Keeps all that went over the wire, in the order in which requests ended."""
+
+    ended: list[Exchange]
+    refused: list[bool]
+
+    async def perform(self, exchange: Exchange) -> Failure | None:
+        failure = None
+        try:
+            failure = await super().perform(exchange)
+        finally:
+            self.ended.append(exchange)
+            self.refused.append(failure == Failure(FailureKind.REFUSED))
+        return failure
+
+
+def lanes_of(traces: list[Trace], server: VirtualServer, *, sessions: int, concurrency: int) -> Lanes:
+    parts = [Part(number, one.calls, one.schedule) for number, one in enumerate(map(part_of, traces))]
+    return Lanes(
+        PromptPlan(traces, seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY),
+        parts,
+        sessions=sessions,
+        concurrency=concurrency,
+        backend=server,
+        clock=LoopClock(),
+        results=ResultsFolder(Path("nowhere"), io.BytesIO(), io.BytesIO()),
+        on_request=lambda performed: None,
+    )
+
+
+def optimum_by_brute_force(server: TappedServer, profile: EngineProfile) -> list[int]:
+    """Compare every prompt with every stream that was sent before its first token arrived, token by token."""
+    prompts = [json.loads(exchange.prompt) for exchange in server.ended]
+    hits = []
+    for exchange, prompt in zip(server.ended, prompts, strict=True):
+        best = 0
+        for other, others_prompt, was_refused in zip(server.ended, prompts, server.refused, strict=True):
+            if other is exchange or was_refused or exchange.first_token_s is None:
+                continue
+            if other.sent_s is not None and other.sent_s < exchange.first_token_s:
+                kept = others_prompt + (other.output_ids[:-1] if profile.decode_reuse else [])
+                best = max(best, common(prompt, kept))
+        hits.append(min(best, len(prompt) - 1) // profile.block_size * profile.block_size)
+    return hits
+
+
+def common(a: list[int], b: list[int]) -> int:
+    count = 0
+    for left, right in zip(a, b, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+@given(corpora(), st.integers(1, 5), st.integers(1, 3), FAILURES, st.sampled_from(["token", "prompt-only", "vllm"]))
+def test_the_optimum_is_that_of_what_went_over_the_wire(
+    traces: list[Trace], sessions: int, concurrency: int, fails: dict[int, tuple[int, FailureKind]], profile: str
+) -> None:
+    @in_jumping_loop
+    async def perform() -> None:
+        server = TappedServer(fails=fails)
+        server.ended, server.refused = [], []
+        lanes = lanes_of(traces, server, sessions=sessions, concurrency=concurrency)
+        await lanes.perform()
+
+        optimum = lanes.sent.optimal_tokens(lanes.requests, PROFILES[profile])
+
+        assert optimum == optimum_by_brute_force(server, PROFILES[profile])
+
+    perform()

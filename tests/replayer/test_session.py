@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from event_loops import in_jumping_loop
+from hypothesis import given
+from replay_doubles import FIRST_ID, ToldPrompts, VirtualServer, part_of, session_of
+from strategies import traces
+
+from rotoscope.replayer.failures import Failure, FailureKind
+from rotoscope.replayer.schedule import Schedule
+from rotoscope.replayer.session import Performed, Session
+from rotoscope.testing import make_call, make_trace, trace_of
+from rotoscope.traces import Call, ParallelEnd, ParallelStart, Prefix, ToolCall, Trace
+
+
+def fan_out(*, osls: tuple[int, ...] = (4, 6), last: int = 2) -> Trace:
+    """Return a trace of two branches in parallel between a call and a last one."""
+    children = [make_call(number + 1, 100, osl=osl, branch=(0, number)) for number, osl in enumerate(osls)]
+    return trace_of(
+        make_call(0, osl=3),
+        ParallelStart(region=0, num_branches=len(osls)),
+        *children,
+        ParallelEnd(region=0),
+        make_call(len(osls) + 1, osl=last),
+    )
+
+
+def starts(session: Session) -> dict[int, float | None]:
+    return {one.result.call: one.result.start_s for one in session.performed}
+
+
+def expected_starts(schedule: Schedule, calls: dict[int, Call]) -> dict[int, float]:
+    """Say when calls start if each step starts as soon as what it waits for is there, at a token a second."""
+    began: dict[int, float] = {}
+    ends: list[float] = []
+    for step in schedule.steps:
+        deliveries = [
+            began[call] + min(tokens, max(1, calls[call].completion_tokens)) for call, tokens in step.delivered
+        ]
+        start_s = max([0.0, *(ends[index] for index in step.after), *deliveries])
+        if step.call is not None:
+            began[step.call] = start_s
+            ends.append(start_s + max(1, calls[step.call].completion_tokens))
+        else:
+            ends.append(start_s + step.seconds)
+    return began
+
+
+@given(traces())
+def test_every_call_starts_as_soon_as_what_it_waits_for_is_there(trace: Trace) -> None:
+    part = part_of(trace)
+    if not part.calls:
+        return
+
+    @in_jumping_loop
+    async def perform() -> None:
+        session = session_of(trace, VirtualServer())
+        assert await session.perform() is None
+        assert starts(session) == pytest.approx(expected_starts(part.schedule, part.calls))
+
+    perform()
+
+
+@in_jumping_loop
+async def test_a_session_is_generating_while_a_request_is_in_flight_and_waiting_else() -> None:
+    trace = make_trace(turns=3, osl=4, tool_ms=2500.0)
+    session = session_of(trace, VirtualServer())
+
+    await session.perform()
+    result = session.result("ok", None)
+
+    assert (result.latency_s, result.generating_s, result.waiting_s) == (17.0, 12.0, 5.0)
+    assert (result.requests, result.status) == (3, "ok")
+
+
+@in_jumping_loop
+async def test_a_tool_after_the_last_answer_is_not_waited_for() -> None:
+    tool = ToolCall(tool_call_id="t0", tool_name="tool0", duration_ms=60_000.0, call=0)
+    session = session_of(trace_of(make_call(0, osl=2), tool), VirtualServer())
+
+    await session.perform()
+
+    assert asyncio.get_running_loop().time() == 2.0
+
+
+@in_jumping_loop
+async def test_branches_run_side_by_side_and_the_join_waits_for_all() -> None:
+    session = session_of(fan_out(), server := VirtualServer())
+
+    await session.perform()
+
+    assert starts(session) == {0: 0.0, 1: 3.0, 2: 3.0, 3: 9.0}
+    assert server.most_in_flight == 2
+
+
+@in_jumping_loop
+async def test_a_result_tells_what_was_measured() -> None:
+    trace = trace_of(make_call(0, 50, osl=4))
+    session = session_of(trace, VirtualServer())
+
+    await session.perform()
+    result = session.performed[0].result
+
+    assert (result.start_s, result.ttft_s, result.itl_s, result.latency_s) == (0.0, 1.0, 1.0, 4.0)
+    assert (result.prompt_tokens, result.completion_tokens, result.asked_tokens) == (50, 4, 4)
+    assert (result.isl_mismatch, result.osl_mismatch, result.status) == (False, False, "ok")
+
+
+@in_jumping_loop
+async def test_an_answer_of_another_length_is_told() -> None:
+    class Short(VirtualServer):
+        async def perform(self, exchange):  # type: ignore[no-untyped-def]
+            exchange.output_tokens -= 1
+            try:
+                return await super().perform(exchange)
+            finally:
+                exchange.output_tokens += 1
+                exchange.prompt_tokens += 7
+
+    session = session_of(trace_of(make_call(0, 50, osl=4)), Short())
+
+    await session.perform()
+    result = session.performed[0].result
+
+    assert (result.isl_mismatch, result.osl_mismatch) == (True, True)
+
+
+@in_jumping_loop
+async def test_an_empty_output_is_asked_for_as_one_token_that_is_not_used() -> None:
+    trace = trace_of(make_call(0, 50, osl=0), make_call(1, 60, osl=2, prefix=Prefix(0, 50, "ids")))
+    session = session_of(trace, server := VirtualServer())
+
+    await session.perform()
+    first = min(session.performed, key=lambda one: one.result.call).result
+
+    assert (first.planned_completion_tokens, first.asked_tokens, first.completion_tokens) == (0, 1, 1)
+    assert not first.osl_mismatch
+    assert str(FIRST_ID).encode() not in server.prompts[1]
+
+
+@in_jumping_loop
+async def test_the_ids_of_an_answer_stand_in_the_prompts_that_take_it_up() -> None:
+    trace = make_trace(turns=2, osl=3)
+    session = session_of(trace, server := VirtualServer())
+
+    await session.perform()
+
+    assert b"%d,%d,%d" % (FIRST_ID, FIRST_ID + 1, FIRST_ID + 2) in server.prompts[1]
+    assert all(one.has_ids for one in session.performed)
+
+
+@in_jumping_loop
+async def test_without_ids_the_drawn_ones_stand_in_later_prompts() -> None:
+    trace = make_trace(turns=2, osl=3)
+    session = session_of(trace, server := VirtualServer(returns_ids=False))
+
+    await session.perform()
+
+    assert str(FIRST_ID).encode() not in server.prompts[1]
+    assert not any(one.has_ids for one in session.performed)
+
+
+@in_jumping_loop
+async def test_a_call_that_takes_up_a_part_of_an_answer_starts_when_that_has_arrived() -> None:
+    region = ParallelStart(region=0, num_branches=2)
+    speaking = make_call(0, 50, osl=9, branch=(0, 0), at_ms=0.0, duration_ms=9000.0)
+    listening = make_call(1, 60, osl=2, branch=(0, 1), prefix=Prefix(0, 54, "ids"), at_ms=4000.0, duration_ms=1000.0)
+    trace = trace_of(region, speaking, listening)
+    prompts = ToldPrompts.of(trace)
+    session = session_of(trace, server := VirtualServer(), prompts=prompts)
+
+    await session.perform()
+
+    assert starts(session) == {0: 0.0, 1: 4.0}
+    assert prompts.told[0] == (0, 4)
+    assert b"%d,%d" % (FIRST_ID + 2, FIRST_ID + 3) in server.prompts[1]
+
+
+@in_jumping_loop
+async def test_a_failed_call_ends_its_session_and_cancels_what_is_in_flight() -> None:
+    trace = fan_out(osls=(4, 60))
+    session = session_of(trace, VirtualServer(fails={1: (2, FailureKind.CUT_STREAM)}))
+
+    failure = await session.perform()
+    results = {one.result.call: one.result for one in session.performed}
+
+    assert failure == Failure(FailureKind.CUT_STREAM)
+    assert asyncio.get_running_loop().time() == 5.0
+    assert {call: result.status for call, result in results.items()} == {0: "ok", 1: "failed", 2: "cancelled"}
+    assert (results[2].latency_s, results[2].completion_tokens) == (2.0, 2)
+    assert session.result("failed", failure).latency_s is None
+
+
+@in_jumping_loop
+async def test_the_first_of_two_failures_is_the_reason() -> None:
+    server = VirtualServer(fails={1: (2, FailureKind.CUT_STREAM), 2: (2, FailureKind.RATE_LIMITED)})
+    session = session_of(fan_out(), server)
+
+    assert await session.perform() == Failure(FailureKind.CUT_STREAM)
+
+
+@in_jumping_loop
+async def test_a_request_that_never_reached_the_server_is_no_donor() -> None:
+    session = session_of(make_trace(), VirtualServer(fails={0: (0, FailureKind.REFUSED)}))
+
+    await session.perform()
+
+    assert session.performed[0].sent_s is None
+
+
+@in_jumping_loop
+async def test_cancelling_a_session_cancels_its_requests_and_keeps_their_results() -> None:
+    ended: list[Performed] = []
+    session = session_of(fan_out(), VirtualServer(), on_request=ended.append)
+    task = asyncio.create_task(session.perform())
+    await asyncio.sleep(4.5)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert [one.result.status for one in ended] == ["ok", "cancelled", "cancelled"]
+    assert ended[1].first_token_s == 4.0
+
+
+@in_jumping_loop
+async def test_a_session_that_fails_while_it_is_cancelled_is_cancelled() -> None:
+    class FailsOnCancel(VirtualServer):
+        async def perform(self, exchange):  # type: ignore[no-untyped-def]
+            try:
+                return await super().perform(exchange)
+            except asyncio.CancelledError:
+                return Failure(FailureKind.CUT_STREAM)
+
+    session = session_of(make_trace(), FailsOnCancel())
+    task = asyncio.create_task(session.perform())
+    await asyncio.sleep(1.5)
+
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@in_jumping_loop
+async def test_a_session_without_a_call_is_over_at_once() -> None:
+    session = session_of(trace_of(), VirtualServer())
+
+    assert await session.perform() is None
+    assert session.result("ok", None).latency_s is None

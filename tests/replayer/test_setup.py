@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from rotoscope.replayer.notes import Notes
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
+from rotoscope.replayer.setup import Setup, choose_profile, choose_vocabulary, public_model_name, setup_of
+from rotoscope.replayer.tokens import Vocabulary
+
+URL = "http://127.0.0.1:1"
+SIMULATOR = Server("m", simulated=True, profile="vllm", block_size=32, vocabulary=Vocabulary(5, 500))
+
+
+def setup(**options: object) -> Setup:
+    given = ReplayOptions(url=URL, **options)  # type: ignore[arg-type]
+    return setup_of(given, SIMULATOR, traces=3, profile=choose_profile(given, SIMULATOR), vocabulary=Vocabulary(5, 500))
+
+
+def test_the_profile_given_wins_over_the_simulators() -> None:
+    profile = choose_profile(ReplayOptions(url=URL, profile="trtllm"), SIMULATOR)
+
+    assert (profile.name, profile.block_size) == ("trtllm", 32)
+    assert choose_profile(ReplayOptions(url=URL, profile="trtllm"), Server("m")).block_size == 32
+
+
+def test_a_simulator_names_its_profile_and_block_size() -> None:
+    profile = choose_profile(ReplayOptions(url=URL), SIMULATOR)
+
+    assert (profile.name, profile.block_size) == ("vllm", 32)
+
+
+@pytest.mark.parametrize("server", [Server("m"), Server("m", profile="of another release", block_size=32)])
+def test_else_the_widest_profile_is_taken(server: Server) -> None:
+    profile = choose_profile(ReplayOptions(url=URL), server)
+
+    assert (profile.name, profile.block_size, profile.decode_reuse) == ("token", 1, True)
+
+
+def test_the_vocabulary_given_wins_over_the_servers() -> None:
+    said: list[str] = []
+    notes = Notes(said.append)
+    given = ReplayOptions(url=URL, vocabulary=Vocabulary(1, 9))
+
+    assert choose_vocabulary(given, SIMULATOR, notes) == Vocabulary(1, 9)
+    assert choose_vocabulary(ReplayOptions(url=URL), SIMULATOR, notes) == Vocabulary(5, 500)
+    assert said == []
+
+
+def test_an_assumed_vocabulary_is_told() -> None:
+    notes = Notes(lambda text: None)
+
+    assert choose_vocabulary(ReplayOptions(url=URL), Server("m"), notes) == DEFAULT_VOCABULARY
+    assert "prompts hold ids 1000:30000" in notes.kept[0]
+
+
+def test_the_salt_is_fresh_unless_given() -> None:
+    assert setup(salt="mine").salt == "mine"
+    assert setup().salt != setup().salt
+
+
+def test_gpus_are_one_where_nothing_is_said_and_that_is_told() -> None:
+    assert (setup().gpus, setup().gpus_assumed) == (1, True)
+    assert (setup(gpus=1).gpus, setup(gpus=1).gpus_assumed) == (1, False)
+
+
+def test_each_trace_is_performed_once_unless_sessions_are_given() -> None:
+    assert setup().sessions == 3
+    assert setup(sessions=7).sessions == 7
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("org/model", "org/model"),
+        ("/home/jo/models/tiny.gguf", "tiny.gguf"),
+        ("~/tiny.gguf", "tiny.gguf"),
+        ("./tiny/", "tiny"),
+        ("C:\\models\\tiny.gguf", "tiny.gguf"),
+        ("\\\\host\\tiny.gguf", "tiny.gguf"),
+    ],
+)
+def test_of_a_path_only_the_last_part_is_told(model: str, name: str) -> None:
+    assert public_model_name(model) == name

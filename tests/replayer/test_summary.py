@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from replay_doubles import make_request_result, make_session_result, make_setup
+
+from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.results import RequestResult, SessionResult
+from rotoscope.replayer.summary import Summary, findings, summarise
+
+
+def summary_of(
+    requests: list[RequestResult] | None = None,
+    sessions: list[SessionResult] | None = None,
+    *,
+    optimal: list[int] | None = None,
+    interrupted: bool = False,
+    **setup: Any,
+) -> Summary:
+    requests = [make_request_result()] if requests is None else requests
+    return summarise(
+        make_setup(**setup),
+        requests=requests,
+        optimal_tokens=[50] * len(requests) if optimal is None else optimal,
+        sessions=[make_session_result(number) for number in range(4)] if sessions is None else sessions,
+        planned_requests=8,
+        without_ids=0,
+        interrupted=interrupted,
+        duration_s=40.0,
+    )
+
+
+def test_one_session_after_another_gives_its_exact_rates() -> None:
+    window = summary_of().window
+
+    assert window is not None
+    assert (window.opens_s, window.closes_s, window.jobs) == (0.0, 30.0, 3.0)
+    assert (window.jobs_per_h_per_user, window.jobs_per_h_per_gpu) == (360.0, 180.0)
+    assert window.whole_jobs == 3
+
+
+def test_failed_sessions_are_no_jobs_but_their_time_counts() -> None:
+    sessions = [
+        make_session_result(0),
+        make_session_result(1, status="failed", latency_s=None),
+        make_session_result(2),
+        make_session_result(3),
+    ]
+    summary = summary_of(sessions=sessions)
+
+    assert summary.window is not None
+    assert summary.window.jobs == 2.0
+    assert summary.job_latency_s is not None
+    assert summary.job_latency_s.count == 3
+
+
+def test_only_answered_requests_are_measured() -> None:
+    failed = make_request_result(status="failed", failure=FailureKind.REFUSED, ttft_s=None, prompt_tokens=None)
+    summary = summary_of([make_request_result(), failed, make_request_result(status="cancelled", ttft_s=9.0)])
+
+    assert (summary.requests.planned, summary.requests.ok) == (8, 1)
+    assert (summary.requests.failed, summary.requests.cancelled) == (1, 1)
+    assert summary.failures == {"refused": 1}
+    assert summary.ttft_s is not None
+    assert summary.ttft_s.max == 0.25
+    assert summary.cache.requests == 1
+
+
+def test_the_hit_rate_stands_beside_the_optimum_of_the_same_requests() -> None:
+    requests = [make_request_result(cached_tokens=40), make_request_result(prompt_tokens=300, cached_tokens=100)]
+    failed = make_request_result(status="failed", cached_tokens=77)
+
+    cache = summary_of([*requests, failed], optimal=[50, 150, 99]).cache
+
+    assert (cache.prompt_tokens, cache.cached_tokens, cache.optimal_tokens) == (400, 140, 200)
+    assert (cache.hit_rate, cache.optimal_hit_rate) == (0.35, 0.5)
+
+
+def test_a_request_without_cached_tokens_found_none_where_others_are_told() -> None:
+    cache = summary_of([make_request_result(cached_tokens=None), make_request_result(cached_tokens=50)]).cache
+
+    assert (cache.hit_rate, cache.requests_without_report) == (0.25, 1)
+
+
+def test_without_any_report_there_is_no_hit_rate() -> None:
+    summary = summary_of([make_request_result(cached_tokens=None)])
+
+    assert (summary.cache.cached_tokens, summary.cache.hit_rate) == (None, None)
+    assert summary.cache.optimal_hit_rate == 0.5
+    assert any("reports no cached tokens" in text for text in findings(summary))
+
+
+def test_without_usage_the_planned_length_stands_for_the_prompt() -> None:
+    summary = summary_of([make_request_result(prompt_tokens=None, completion_tokens=None)])
+
+    assert summary.cache.prompt_tokens == 100
+    assert summary.unverified == 1
+
+
+@pytest.mark.parametrize(
+    ("statuses", "interrupted", "code"),
+    [
+        (["ok", "ok"], False, 0),
+        (["ok", "failed"], False, 3),
+        (["failed", "failed"], False, 1),
+        (["ok", "cancelled"], True, 130),
+        (["cancelled"], True, 130),
+    ],
+)
+def test_the_exit_code_says_how_it_went(statuses: list[str], interrupted: bool, code: int) -> None:
+    sessions = [make_session_result(number, status=status) for number, status in enumerate(statuses)]
+
+    assert summary_of(sessions=sessions, interrupted=interrupted).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"simulated": True}, "measured on a simulator"),
+        ({"interrupted": True}, "interrupted: no rates"),
+        ({"concurrency": 3}, "takes at least 6 sessions"),
+        ({"sessions": []}, "no rates: no job lies"),
+        ({"gpus_assumed": True}, "give --gpus"),
+        ({"requests": [make_request_result(isl_mismatch=True)]}, "1 requests: the server counted another number"),
+        ({"requests": [make_request_result(osl_mismatch=True)]}, "1 requests: the answer has another number"),
+        ({"requests": [make_request_result(completion_tokens=None)]}, "does not tell their lengths"),
+        ({"optimal": [39]}, "more was cached than these requests allow"),
+    ],
+)
+def test_what_makes_the_numbers_doubtful_is_said(fields: dict[str, Any], says: str) -> None:
+    assert any(says in text for text in findings(summary_of(**fields)))
+
+
+def test_nothing_is_said_of_a_sound_run() -> None:
+    assert list(findings(summary_of())) == []
+
+
+def test_an_interrupted_run_has_no_window() -> None:
+    assert summary_of(interrupted=True).window is None
+
+
+def test_the_file_holds_everything_but_the_single_requests() -> None:
+    values = json.loads(orjson.dumps(summary_of().as_dict()))
+
+    assert values["format"] == {"name": "rotoscope.results", "version": 1}
+    assert set(values) == {"format", *Summary.__slots__} - {"request_results", "optimal_tokens"}
+    assert values["setup"]["salt"] == "salt"

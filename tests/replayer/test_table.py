@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from replay_doubles import make_request_result, make_session_result, make_setup
+
+from rotoscope.replayer.metrics import Distribution
+from rotoscope.replayer.results import RequestResult, SessionResult
+from rotoscope.replayer.summary import Summary, summarise
+from rotoscope.replayer.table import DISTRIBUTION_HEADINGS, distribution_rows, outcome_rows
+
+
+def summary_of(requests: list[RequestResult], sessions: list[SessionResult]) -> Summary:
+    return summarise(
+        make_setup(sessions=2, simulated=True, profile="vllm", block_size=16, gpus=1),
+        requests=requests,
+        optimal_tokens=[48] * len(requests),
+        sessions=sessions,
+        planned_requests=2,
+        without_ids=0,
+        interrupted=False,
+        duration_s=1.0,
+    )
+
+
+REQUEST = make_request_result(prompt_tokens=1000, cached_tokens=32)
+SESSIONS = [make_session_result(0), make_session_result(1)]
+
+
+def test_the_table_says_what_was_measured_and_what_it_is() -> None:
+    rows = {name.strip(): (value, meaning) for name, value, meaning in outcome_rows(summary_of([REQUEST], SESSIONS))}
+
+    assert rows["model"] == ("m", "simulated")
+    assert rows["sessions"] == ("2 of 2 done", "of 1 trace, concurrency 1")
+    assert rows["hit rate"] == ("0.0320", "cached tokens by usage, of 1,000 prompt tokens")
+    assert rows["optimum"] == ("0.0480", "realised, infinite cache, profile vllm, 16 tokens a block")
+    assert rows["job latency"][0] == "10.000 s"
+    assert rows["jobs/h/user"][0] == "360.0"
+    assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
+
+
+def test_distributions_are_in_the_unit_of_their_name() -> None:
+    rows = {row[0]: row[1:] for row in distribution_rows(summary_of([REQUEST], SESSIONS))}
+
+    assert rows["ISL, tokens"] == ("1,000",) * 5
+    assert rows["TTFT, ms"] == ("250.0",) * 5
+    assert rows["ITL, ms"] == ("12.50",) * 5
+    assert rows["job latency, s"] == ("10.000",) * 5
+    assert all(len(row) == len(DISTRIBUTION_HEADINGS) - 1 for row in rows.values())
+    assert DISTRIBUTION_HEADINGS[1:] == tuple(name for name in Distribution.__slots__ if name != "count")
+
+
+def test_a_run_without_an_answer_has_its_counts_only() -> None:
+    summary = summary_of([], [])
+
+    assert [row[0] for row in outcome_rows(summary)] == ["model", "sessions", "requests"]
+    assert list(distribution_rows(summary)) == []
