@@ -91,10 +91,9 @@ def plan_output(answer: Answer, request: ModelRequest, limits: Limits) -> Output
     needed = limits.max_tokens if limits.ignore_eos else min(limits.min_tokens, limits.max_tokens)
     if len(pieces) < needed:
         pieces += _decoded(random_ids(request, needed)[len(pieces) :], "text")
-    if not limits.ignore_eos:
-        pieces.append(_control(END))
+    pieces.append(_control(END))
     finish_reason = answer.finish_reason or ("tool_calls" if answer.tool_calls else "stop")
-    if len(pieces) > limits.max_tokens or limits.ignore_eos:
+    if len(pieces) > limits.max_tokens:
         pieces, finish_reason = pieces[: limits.max_tokens], "length"
     stopped = _stopped(pieces, limits.stop)
     if stopped is not None:

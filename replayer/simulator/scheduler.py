@@ -179,8 +179,7 @@ class Scheduler:
 
     def _keys(self, generation: Generation) -> BlockKeys:
         stream = np.concatenate([generation.prompt_ids, generation.output_ids])
-        resident = resident_tokens(self.profile, len(generation.prompt_ids), len(generation.output_ids))
-        return block_keys(stream[:resident], self.profile.block_size, generation.salt)
+        return block_keys(stream, self.profile.block_size, generation.salt)
 
     def _plan_chunk(self, generation: Generation, budget: int, prefill: list[tuple[Generation, int]]) -> int:
         count = min(len(generation.prompt_ids) - generation.prefilled, budget)

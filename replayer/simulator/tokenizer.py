@@ -98,9 +98,7 @@ def _encode_plain(text: str) -> TokenIds:
             ids.extend(FIRST_BYTE + byte for byte in piece.encode("utf-8", "replace"))
         else:
             ids.append(token)
-    array = np.array(ids, np.uint32)
-    array.setflags(write=False)
-    return array
+    return np.array(ids, np.uint32)
 
 
 @cache

@@ -115,6 +115,7 @@ def test_capacity_is_kept_and_cached_blocks_form_whole_prefixes(
     for call in world.calls:
         lease = begin(cache, call.stream, block_size, prompt_tokens=len(call.prompt))
         if lease is not None:
+            assert len(lease.slots) == -(-len(call.stream) // block_size)
             running.append(lease)
         step_some(data, cache, running)
         assert cache.held == len({slot for lease in running for slot in lease.slots.tolist()}) <= blocks
@@ -148,6 +149,16 @@ def test_what_does_not_fit_now_is_not_begun_and_takes_nothing() -> None:
 
     cache.release(held)
     assert begin(cache, (4, 5), 1) is not None
+
+
+def test_cached_blocks_that_nobody_holds_take_room_when_they_are_used_again() -> None:
+    cache = BlockCache(4)
+    serve(cache, (1, 2), 1)
+    held = begin(cache, (3, 4), 1)
+
+    assert held is not None
+    assert begin(cache, (1, 2, 5), 1) is None
+    assert begin(cache, (1, 2), 1) is not None
 
 
 def test_a_block_is_found_only_when_it_has_been_computed() -> None:

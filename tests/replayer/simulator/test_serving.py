@@ -61,6 +61,17 @@ async def test_several_prompts_and_outputs_are_choices_in_order() -> None:
         assert choice["token_ids"] == streamed_ids(events, choice["index"])
 
 
+@in_event_loop
+async def test_what_several_outputs_share_is_reported_once() -> None:
+    body = {"prompt": [[300] * 40, [400] * 30], "n": 3, "max_tokens": 2}
+    async with simulated(profile="token") as client:
+        await client.ask(TEXT, body)
+        usage = (await client.ask(TEXT, body))["usage"]
+
+    assert usage["prompt_tokens"] == 70
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 68
+
+
 def streamed_ids(events: list[dict[str, Any]], index: int = 0) -> list[int]:
     choices = [choice for event in events for choice in event["choices"] if choice["index"] == index]
     return [token for choice in choices for token in choice["token_ids"]]
