@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from rotoscope.recorder.calls import SeenRun, gather
 from rotoscope.recorder.conversations import Threader
-from rotoscope.recorder.prefixes import ForestBuilder
+from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import find_lanes
 from rotoscope.recorder.timeline import Timeline
+from rotoscope.recorder.widening import widen
 from rotoscope.traces.forest import normalise
 from rotoscope.traces.journal import Journal, JournalHeader
 from rotoscope.traces.model import TokenSource, Trace
@@ -35,19 +36,18 @@ def build_trace(journal: Journal) -> Built:
 
 
 def _trace(header: JournalHeader, run: SeenRun) -> Trace:
-    forest = ForestBuilder(run, named=header.is_named).build()
+    found = PrefixFinder(run, header.is_named)
+    widen(found)
     turns = Threader(run).turns()
     lanes = find_lanes(run.calls, turns)
     counted = any(call.reported_prompt_tokens is not None for call in run.calls)
     source: TokenSource = "usage" if counted else "estimate"
-    events = Timeline(run, turns, lanes, forest, source).write()
-    return normalise(
-        Trace(
-            trace_id=header.trace_id,
-            campaign=header.campaign,
-            token_source=source,
-            output_matches=forest.output_matches,
-            shared_prefixes=tuple(forest.shared),
-            events=events,
-        )
+    trace = Trace(
+        trace_id=header.trace_id,
+        campaign=header.campaign,
+        token_source=source,
+        output_matches=found.output_matches,
+        shared_prefixes=tuple(shared.prefix() for shared in found.shared),
+        events=Timeline(run, turns, lanes, found, source).write(),
     )
+    return normalise(trace)

@@ -58,6 +58,16 @@ class SeenCall:
         return None if self.end is None else self.end.answer
 
     @property
+    def shows_thinking(self) -> bool:
+        """Whether the text of its thinking was delivered."""
+        return self.end is not None and self.end.reasoning_bytes > 0
+
+    @property
+    def hides_thinking(self) -> bool:
+        """Whether its output begins with thinking whose text was not delivered."""
+        return self.reasoning_tokens > 0 and not self.shows_thinking
+
+    @property
     def finish_reason(self) -> FinishReason:
         return "lost" if self.end is None else self.end.finish_reason
 

@@ -99,7 +99,7 @@ def _part(
     names: tuple[str, str],
 ) -> Part:
     exact = orjson.dumps([sent_role, texts, media, calls, reasoning, names], option=orjson.OPT_SORT_KEYS)
-    loose = " ".join([*_words(texts), *(word for call in calls for word in _loose_call(call))]).encode()
+    loose = " ".join(" ".join([*texts, *map(_loose_call, calls)]).split()).encode()
     if media:
         loose += orjson.dumps(media, option=orjson.OPT_SORT_KEYS)
     most = (_LAYOUT if calls else 1) * _most(exact) + MEDIA_TOKENS * len(media)
@@ -130,15 +130,11 @@ def _tool_call(call: dict[str, Any]) -> tuple[str, str, str]:
     return _text(call.get("id")), _text(function.get("name")), _text(function.get("input", arguments))
 
 
-def _loose_call(call: tuple[str, str, str]) -> list[str]:
+def _loose_call(call: tuple[str, str, str]) -> str:
     _, name, arguments = call
     with contextlib.suppress(ValueError):
         arguments = orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS).decode()
-    return [name, *arguments.split()]
-
-
-def _words(texts: list[str]) -> list[str]:
-    return [word for text in texts for word in text.split()]
+    return f"{name} {arguments}"
 
 
 def _text(value: Any) -> str:

@@ -65,7 +65,7 @@ class KnownParts:
         memory; only for others the canonical form and its digests are made.
         """
         for message in messages:
-            short = (before, hash(orjson.dumps(message)))
+            short = (before, _quick_hash(message))
             known = self._messages.get(short)
             if known is None:
                 known = self._messages[short] = self.behind(before, message_part(message))
@@ -92,3 +92,14 @@ class KnownParts:
             )
         )
         return number
+
+
+def _quick_hash(message: dict[str, Any]) -> int:
+    """Hash a message; the plain ones, which most are, need not be written out for it."""
+    role, content = message.get("role"), message.get("content")
+    if type(content) is str and type(role) is str:
+        if len(message) == 2:
+            return hash((role, content))
+        if len(message) == 3 and type(answered := message.get("tool_call_id")) is str:
+            return hash((role, answered, content))
+    return hash(orjson.dumps(message))

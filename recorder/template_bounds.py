@@ -129,6 +129,11 @@ class Bounds:
         least = self._least.get((view.path[view.leading - 1], view.at(view.leading)), 0)
         return least, self._most_before(call, view.leading)
 
+    def loose_texts(self, call: SeenCall, *, with_answer: bool) -> list[str]:
+        """Return the digests of the texts of a prompt, and of its answer."""
+        path = _stream_path(call) if with_answer else call.path
+        return [self._tree.text_digest(part) for part in self._messages(path)]
+
     def most(self, call: SeenCall, other: SeenCall) -> int:
         """Return how many tokens the prompt of `call` shares with the stream of `other` at most."""
         mine, theirs = call.path, _stream_path(other)
@@ -139,12 +144,6 @@ class Bounds:
         limits = [start + self._most_alike(mine[shared:], theirs[shared:])]
         limits.extend(x for x in (call.reported_prompt_tokens, _stream_tokens(other)) if x is not None)
         return min(limits)
-
-    def goes_on(self, call: SeenCall, other: SeenCall) -> bool:
-        """Whether the prompt of `call` could begin with all messages of another prompt."""
-        mine, theirs = self._messages(call.path), self._messages(other.path)
-        alike = (self._tree.text_digest(a) == self._tree.text_digest(b) for a, b in zip(mine, theirs, strict=False))
-        return len(mine) >= len(theirs) and all(alike)
 
     def _most_before(self, call: SeenCall, count: int) -> int:
         """Return where the end of the first `count` parts of a prompt is at most."""

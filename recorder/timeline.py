@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.conversations import Turn
-from rotoscope.recorder.prefixes import RunForest
+from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import Lanes, Region
 from rotoscope.traces.model import (
     Branch,
@@ -38,7 +38,7 @@ class Timeline:
     run: SeenRun
     turns: Sequence[Turn]
     lanes: Lanes
-    forest: RunForest
+    found: PrefixFinder
     token_source: TokenSource
     """Where counts come from unless an event says otherwise."""
     events: list[TraceEvent] = field(default_factory=list)
@@ -116,8 +116,9 @@ class Timeline:
             self.tools += 1
 
     def _write_messages(self, call: SeenCall, turn: Turn, branch: Branch | None) -> None:
-        sizes = dict(zip(call.path, self.forest.part_tokens[call.number], strict=True))
+        sizes = dict(zip(call.path, self.found.places.part_tokens(call), strict=True))
         leading = self.run.tree.leading(turn.messages)
+        shared = self.found.shared.of(call)
         schemas = sum(sizes[part] for part in call.path if self.run.tree[part].role == "tools")
         for index in range(turn.kept, len(turn.messages)):
             part = turn.messages[index]
@@ -130,7 +131,7 @@ class Timeline:
                     message_index=index,
                     tokens=sizes[part] + (schemas if index == leading - 1 else 0),
                     tokens_source=self._source("estimate"),
-                    system_prompt_id=self.forest.shared_of[call.number] if is_leading else None,
+                    system_prompt_id=shared.id if is_leading and shared else None,
                 )
             )
 
@@ -142,12 +143,12 @@ class Timeline:
             domain=call.domain,
             conversation_id=turn.conversation,
             message_index=len(turn.messages),
-            prompt_tokens=self.forest.prompt_tokens[number],
-            prompt_tokens_source=self._source(self.forest.prompt_sources[number]),
+            prompt_tokens=self.found.places.prompt_tokens[number],
+            prompt_tokens_source=self._source(call.prompt_source),
             completion_tokens=call.completion_tokens,
             completion_tokens_source=self._source(call.completion_source),
             reasoning_tokens=call.reasoning_tokens,
-            prefix=self.forest.prefixes[number],
+            prefix=self.found.edges[number].prefix(self.found.places.prompt_tokens[number]),
             cached_tokens=None if end is None else end.cached_tokens,
             tool_calls=() if end is None else tuple(f"tool{tool:02}" for tool in end.tools),
             finish_reason=call.finish_reason,

@@ -149,9 +149,10 @@ class Journal:
 
 
 class JournalWriter:
-    """Append records to a file and flush each batch; the file is opened unbuffered when a path is given."""
+    """Append records to a file and flush each batch; the file of a path is opened unbuffered, and closed at the end."""
 
     def __init__(self, destination: Path | BinaryIO) -> None:
+        self._is_own = isinstance(destination, Path)
         self._file: BinaryIO = destination.open("wb", buffering=0) if isinstance(destination, Path) else destination
 
     def __repr__(self) -> str:
@@ -169,8 +170,9 @@ class JournalWriter:
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file. Raises OSError."""
-        self._file.close()
+        """Close the file that was opened here. Raises OSError."""
+        if self._is_own:
+            self._file.close()
 
 
 def read_journal(path: Path) -> Journal:

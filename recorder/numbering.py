@@ -1,0 +1,115 @@
+"""The places of a run with their numbers of tokens: what the server counted is put in, the rest follows (places.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rotoscope.recorder.calls import SeenCall, SeenRun
+from rotoscope.recorder.measured_tree import MeasuredTree
+from rotoscope.recorder.places import END_MARK_TOKENS, Place, PlaceTree
+from rotoscope.recorder.template_bounds import ANSWER_START_TOKENS, Bounds
+
+
+@dataclass(slots=True)
+class NumberedPlaces:
+    """Where the prompts and answers of a run pass, and how many tokens stand before each place."""
+
+    run: SeenRun
+    bounds: Bounds
+    measured: MeasuredTree
+    trees: dict[int, PlaceTree] = field(default_factory=dict)
+    """By cache domain."""
+    ends: list[Place] = field(default_factory=list)
+    """Where the prompt of each call ends."""
+    prompt_tokens: list[int] = field(default_factory=list)
+    """Of each call: what the server counted, else an estimate."""
+    _first_measured_on: dict[int, SeenCall] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for call in self.run.calls:
+            self.ends.append(self.tree(call).answer_start(self.head(call)))
+            if call.reported_prompt_tokens is not None:
+                self._measure(call, call.reported_prompt_tokens)
+        for tree in self.trees.values():
+            tree.settle()
+        self._fill()
+
+    def tree(self, call: SeenCall) -> PlaceTree:
+        """Return the places of a call's domain."""
+        if call.domain not in self.trees:
+            self.trees[call.domain] = PlaceTree(self.run.tree)
+        return self.trees[call.domain]
+
+    def head(self, call: SeenCall) -> Place:
+        """Return the place behind the last message of a prompt."""
+        return self.end_of(call, len(call.path))
+
+    def end_of(self, call: SeenCall, count: int) -> Place:
+        """Return the place behind the first `count` parts of a prompt."""
+        return self.tree(call).end_of(call.path, count)
+
+    def answer(self, call: SeenCall, *, has_reasoning: bool | None = None) -> list[Place]:
+        """Return the places that a call's output passes behind its prompt; none where its text is not known."""
+        if call.answer is None:
+            return []
+        return self.tree(call).steps(self.head(call), call.answer, has_reasoning=has_reasoning)[1:]
+
+    def stream_tokens(self, number: int) -> int:
+        """Return the length of a call's prompt and output."""
+        return self.prompt_tokens[number] + self.run.calls[number].completion_tokens
+
+    def part_tokens(self, call: SeenCall) -> list[int]:
+        """Return the tokens of each part of a prompt."""
+        ends = [self.end_of(call, count).position for count in range(len(call.path) + 1)]
+        return [end - start for start, end in pairwise(ends)]
+
+    def _measure(self, call: SeenCall, prompt_tokens: int) -> None:
+        end = self.ends[call.number]
+        if end.measured is None:
+            end.measured = prompt_tokens
+        self._measure_answer(call, prompt_tokens)
+        self._cap_shared_prefix(call)
+        self._raise_floors(call, prompt_tokens)
+
+    def _measure_answer(self, call: SeenCall, prompt_tokens: int) -> None:
+        """Measure an answer's end as it came, and as it is without its thinking where that was counted."""
+        if call.completion_source != "usage":
+            return
+        for has_reasoning in (False, True) if call.shows_thinking else (False,):
+            dropped = 0 if has_reasoning else call.reasoning_tokens
+            places = self.answer(call, has_reasoning=has_reasoning)
+            if places and places[-1].measured is None:
+                places[-1].measured = prompt_tokens + call.completion_tokens - dropped + END_MARK_TOKENS
+
+    def _cap_shared_prefix(self, call: SeenCall) -> None:
+        """Let a shared prefix end where measured prompts that begin with it still are alike."""
+        leading = self.run.tree.leading(call.path)
+        if call.number not in self.run.exact or not leading:
+            return
+        first = self._first_measured_on.setdefault(call.path[leading - 1], call)
+        if first is not call:
+            end = self.end_of(call, leading)
+            end.cap = min(end.cap, self.measured.common_prefix(first.opened.call, call.opened.call))
+
+    def _raise_floors(self, call: SeenCall, prompt_tokens: int) -> None:
+        floor = prompt_tokens - ANSWER_START_TOKENS
+        for count in range(len(call.path), 0, -1):
+            if floor <= 0:
+                return
+            place = self.end_of(call, count)
+            place.floor = max(place.floor, floor)
+            floor -= self.bounds.most_tokens(call.path[count - 1])
+
+    def _fill(self) -> None:
+        """Number what counted prompts pass first, then the others at the tokens a weight of their domain."""
+        scales: dict[int, float] = {}
+        for call in self.run.calls:
+            if call.reported_prompt_tokens is not None:
+                self.tree(call).fill(self.ends[call.number])
+                weight = self.ends[call.number].weight_from_root()
+                scales.setdefault(call.domain, call.reported_prompt_tokens / (weight or 1.0))
+        for call in self.run.calls:
+            end = self.ends[call.number]
+            self.tree(call).fill(end, scale=scales.get(call.domain, 1.0))
+            self.prompt_tokens.append(call.reported_prompt_tokens or max(1, end.position))
