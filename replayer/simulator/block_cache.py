@@ -92,7 +92,9 @@ class BlockCache:
     def acquire(self, keys: BlockKeys, *, usable: int, total: int) -> Lease | None:
         """Hold `total` blocks for a stream, at most `usable` of them from the cache; None if there is no room now."""
         found = self.match(keys[:usable])
-        slots = np.fromiter((self._slot_of[key] for key in keys[:found].tolist()), np.int64, found)
+        if self.held + total - found > self.blocks:  # spares who waits for room the work below at every step
+            return None
+        slots = np.fromiter(map(self._slot_of.__getitem__, keys[:found].tolist()), np.int64, found)
         revived = int(np.count_nonzero(self._holders[slots] == 0))
         if self.held + revived + total - found > self.blocks:
             return None
@@ -104,15 +106,14 @@ class BlockCache:
 
     def commit(self, lease: Lease, count: int) -> None:
         """Make the first `count` blocks of a lease findable; a block that somebody else computed meanwhile is shared."""
-        for depth in range(lease.committed, count):
-            key, slot = int(lease.keys[depth]), int(lease.slots[depth])
-            other = self._slot_of.setdefault(key, slot)
-            if other != slot:
-                self._share(lease, depth, other)
-                continue
-            self._key[slot] = key
-            self._depth[slot] = depth
-            self._findable[slot] = True
+        computed = lease.committed + self.match(lease.keys[lease.committed : count])
+        for depth in range(lease.committed, computed):
+            self._share(lease, depth, self._slot_of[int(lease.keys[depth])])
+        keys, slots = lease.keys[computed:count], lease.slots[computed:count]
+        self._slot_of.update(zip(keys.tolist(), slots.tolist(), strict=True))
+        self._key[slots] = keys
+        self._depth[slots] = np.arange(computed, computed + len(keys))
+        self._findable[slots] = True
         lease.committed = max(lease.committed, count)
 
     def release(self, lease: Lease) -> None:
@@ -137,8 +138,8 @@ class BlockCache:
         rank = self._released[free] * _DEEPEST - self._depth[free]
         if count < len(free):
             free = free[np.argpartition(rank, count)[:count]]
-        for slot in free[self._findable[free]]:
-            del self._slot_of[int(self._key[slot])]
+        for key in self._key[free[self._findable[free]]].tolist():
+            del self._slot_of[key]
             self.evictions += 1
         self._findable[free] = False
         self._depth[free] = 0

@@ -41,6 +41,8 @@ class Generation:
     cached_tokens: int = 0
     prefilled: int = 0
     """Prompt tokens that are in the cache or computed."""
+    keys: BlockKeys | None = None
+    """Of the stream's blocks, from submission on."""
     lease: Lease | None = None
     finished: bool = False
 
@@ -104,6 +106,8 @@ class Scheduler:
         """Put a call at the end of the queue."""
         assert self.blocks_needed(len(generation.prompt_ids) + len(generation.output_ids)) <= self.cache.blocks
         generation.arrived_s = now_s
+        stream = np.concatenate([generation.prompt_ids, generation.output_ids])
+        generation.keys = block_keys(stream, self.profile.block_size, generation.salt)
         generation.ready_s = now_s + self.timing.request_overhead_s
         self.waiting.append(generation)
 
@@ -162,8 +166,9 @@ class Scheduler:
             return None
         generation = self.waiting[0]
         prompt_tokens, size = len(generation.prompt_ids), self.profile.block_size
+        assert generation.keys is not None
         generation.lease = self.cache.acquire(
-            self._keys(generation),
+            generation.keys,
             usable=(prompt_tokens - 1) // size,
             total=self.blocks_needed(prompt_tokens + len(generation.output_ids)),
         )
@@ -176,10 +181,6 @@ class Scheduler:
         self.counts.queried_tokens += prompt_tokens
         self.counts.hit_tokens += generation.cached_tokens
         return generation
-
-    def _keys(self, generation: Generation) -> BlockKeys:
-        stream = np.concatenate([generation.prompt_ids, generation.output_ids])
-        return block_keys(stream, self.profile.block_size, generation.salt)
 
     def _plan_chunk(self, generation: Generation, budget: int, prefill: list[tuple[Generation, int]]) -> int:
         count = min(len(generation.prompt_ids) - generation.prefilled, budget)
