@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import aiohttp
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from yarl import URL
 
 from rotoscope.proxy.measure import Measurer
-from rotoscope.proxy.relay import PassedResponse, Relay, gateway_error
+from rotoscope.proxy.relay import Relay, gateway_error
 from rotoscope.proxy.upstream import MAX_HEADER_BYTES, Upstream
 from rotoscope.recorder.recorder import Recorder
 
@@ -55,23 +55,20 @@ class Gateway:
         self._clock = clock
         self._said: set[str] = set()
         self._open: set[asyncio.Task[Any]] = set()
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
 
     async def start(self) -> None:
         """Listen on a free port of 127.0.0.1."""
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        app.on_response_prepare.append(_drop_additions)
-        self._runner = web.AppRunner(
-            app,
+        server = web.Server(
+            self._handle,
             access_log=None,
             logger=_silent_logger(),
             handler_cancellation=True,
-            shutdown_timeout=CLOSING_S,
             auto_decompress=False,
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
         )
+        self._runner = web.ServerRunner(server, shutdown_timeout=CLOSING_S)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         host, port = self._runner.addresses[0][:2]
@@ -88,7 +85,7 @@ class Gateway:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
@@ -97,11 +94,12 @@ class Gateway:
         finally:
             self._open.discard(task)
 
-    async def _forward(self, request: web.Request) -> web.StreamResponse:
+    async def _forward(self, request: web.BaseRequest) -> web.StreamResponse:
         target = request.raw_path
         if not target.startswith("/"):  # a forward proxy's target: joined to the origin it would name another host
             return gateway_error(400, "the gateway is no forward proxy: use its address as the base URL of the API")
         self.requests += 1
+        await _ask_for_body(request)
         passes_as_it_comes = request.body_exists and not _may_be_a_call(request)
         body = b"" if passes_as_it_comes else await request.content.read()
         exchange = self._recorder.request(target.partition("?")[0], body, at_s=self._clock(), headers=request.headers)
@@ -125,14 +123,16 @@ class Gateway:
             self._notice(line)
 
 
-def _may_be_a_call(request: web.Request) -> bool:
+def _may_be_a_call(request: web.BaseRequest) -> bool:
     """Tell whether the body has to be read whole; uploads of files pass as they come."""
     return request.method == "POST" and not request.content_type.startswith(("multipart/", "audio/", "image/"))
 
 
-async def _drop_additions(_: web.Request, response: web.StreamResponse) -> None:
-    if isinstance(response, PassedResponse):
-        response.drop_additions()
+async def _ask_for_body(request: web.BaseRequest) -> None:
+    """Let a client go on that wants to be asked for its body, as curl does for large ones."""
+    if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # it counts what is sent of the answer
 
 
 def _silent_logger() -> logging.Logger:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from multidict import CIMultiDict
 
@@ -23,19 +24,22 @@ OF_THE_GATEWAY = frozenset({b"host", b"expect"})
 """The gateway is the one who is asked and who answers `100 Continue`."""
 
 
-def end_to_end(raw: Iterable[tuple[bytes, bytes]], *, without: Container[bytes] = ()) -> CIMultiDict[str]:
+def end_to_end(raw: Iterable[tuple[bytes, bytes]], *, without: AbstractSet[bytes] = frozenset()) -> CIMultiDict[str]:
     """Return the header lines that pass, in their order, spelling and number.
 
     `without` names further ones to leave out, in lower case.
     """
-    lines = [(name.lower(), name, value) for name, value in raw]
-    listed = {
-        option.strip() for lower, _, value in lines if lower == b"connection" for option in value.lower().split(b",")
-    }
+    dropped = HOP_BY_HOP | without
+    listed = b""
     kept: CIMultiDict[str] = CIMultiDict()
-    for lower, name, value in lines:
-        if lower not in HOP_BY_HOP and lower not in listed and lower not in without:
-            kept.add(name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
+    for name, value in raw:
+        lower = name.lower()
+        if lower not in dropped:
+            kept.add(_text(name), _text(value))
+        elif lower == b"connection":
+            listed += b"," + value
+    for option in listed.split(b","):
+        kept.popall(_text(option.strip()), None)
     return kept
 
 
@@ -45,4 +49,8 @@ def in_one_spelling(headers: CIMultiDict[str]) -> CIMultiDict[str]:
     aiohttp's client takes two spellings of a name for two names, and loses a line.
     """
     spelling: dict[str, str] = {}
-    return CIMultiDict((spelling.setdefault(name.lower(), name), value) for name, value in headers.items())
+    return CIMultiDict([(spelling.setdefault(name.lower(), name), value) for name, value in headers.items()])
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")

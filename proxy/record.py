@@ -106,9 +106,12 @@ async def _run(options: RecordOptions, place: Place) -> int:
             # Prompts are in memory from here on; a crash must not write them to disk. The command keeps its own limit.
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
             status = await child.wait()
-        if not gateway.calls:
+        if gateway.calls:
+            _finish(recorder, place)
+        else:
             say(_nothing_recorded(gateway.requests, in_trouble=bool(recorder.trouble)))
-        _finish(recorder, place)
+            recorder.close()
+            place.give_up()
     return status
 
 
@@ -142,20 +145,21 @@ def _finish(recorder: Recorder, place: Place) -> None:
     """Write the trace, then remove the journal; tell what was recorded."""
     trace = recorder.close()
     if trace is None:
-        place.give_up()
+        say(_no_trace(place, "it could not be made"))
         return
     try:
         save(trace, place.trace)
     except OSError as error:
-        say(
-            f"RECORDING FAILED: the trace cannot be written: {error.strerror}; "
-            f"'rotoscope recover {place.journal}' makes it from the journal"
-        )
+        say(_no_trace(place, error.strerror or type(error).__name__))
         return
     place.give_up()
     for line in summary(trace):
         say(line)
     say(f"trace: {place.trace}")
+
+
+def _no_trace(place: Place, reason: str) -> str:
+    return f"RECORDING FAILED: there is no trace: {reason}; 'rotoscope recover {place.journal}' tries again"
 
 
 def say(line: str) -> None:

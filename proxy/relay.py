@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import orjson
@@ -34,17 +34,24 @@ class ClientGone(Exception):
 
 
 class PassedResponse(web.StreamResponse):
-    """An answer that has the upstream's header lines and none of aiohttp's own."""
+    """An answer that has the upstream's header lines and none of aiohttp's own.
+
+    What it overrides are seams of aiohttp that have no public form; should they go, lines are added or sent earlier.
+    """
 
     def __init__(self, answer: aiohttp.ClientResponse, *, without: set[bytes]) -> None:
         super().__init__(status=answer.status, reason=answer.reason)
         self.headers.extend(end_to_end(answer.raw_headers, without=without))
         self._additions = [name for name in ("Content-Type", "Date", "Server") if name not in answer.headers]
 
-    def drop_additions(self) -> None:
-        """Take out what aiohttp adds to a header before it is sent."""
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
         for name in self._additions:
             self.headers.pop(name, None)
+
+    def leave_with_body(self) -> None:
+        """Let the header wait for the first bytes of the body, as they are here already."""
+        self._send_headers_immediately = False
 
 
 class Relay:
@@ -56,7 +63,12 @@ class Relay:
     """Whether the answer came to its end."""
 
     def __init__(
-        self, request: web.Request, exchange: Exchange, *, session: aiohttp.ClientSession, clock: Callable[[], float]
+        self,
+        request: web.BaseRequest,
+        exchange: Exchange,
+        *,
+        session: aiohttp.ClientSession,
+        clock: Callable[[], float],
     ) -> None:
         self._request = request
         self._exchange = exchange
@@ -93,11 +105,11 @@ class Relay:
         return self._response
 
     def _headers(self, body: bytes | aiohttp.StreamReader) -> CIMultiDict[str]:
-        without = set(OF_THE_GATEWAY)
+        without = OF_THE_GATEWAY
         if isinstance(body, bytes):
-            without.add(b"content-length")
+            without |= {b"content-length"}
         if self._is_recorded:
-            without.add(b"accept-encoding")
+            without |= {b"accept-encoding"}
         headers = in_one_spelling(end_to_end(self._request.raw_headers, without=without))
         if self._is_recorded:
             headers.add("Accept-Encoding", "identity")
@@ -112,11 +124,10 @@ class Relay:
             self._exchange.response(
                 answer.status, at_s=self._clock(), content_type=answer.headers.get("Content-Type", "")
             )
-        self._response = PassedResponse(answer, without=without)
-        try:
-            await self._response.prepare(self._request)
-        except ConnectionError as error:
-            raise ClientGone from error
+        self._response = response = PassedResponse(answer, without=without)
+        if answer.content.is_eof():
+            response.leave_with_body()
+        await _to_client(response.prepare(self._request))
 
     def _read_as_text(self, answer: aiohttp.ClientResponse) -> set[bytes]:
         """Make the answer readable for the recorder; return the header lines that are no longer true of it."""
@@ -132,23 +143,22 @@ class Relay:
         return set()
 
     async def _pass(self, answer: aiohttp.ClientResponse) -> None:
-        response, exchange, clock = self._response, self._exchange, self._clock
-        async for data in answer.content.iter_any():
+        response, exchange, content, clock = self._response, self._exchange, answer.content, self._clock
+        last = b""
+        async for data in content.iter_any():
             if self._decoder is not None:
                 data = self._decoder.decompress(data)
             if self._is_recorded:
                 data = exchange.chunk(data, at_s=clock())
+            if content.at_eof():
+                last = data
+                break
             if data:
-                try:
-                    await response.write(data)
-                except ConnectionError as error:
-                    raise ClientGone from error
-        rest = exchange.end(at_s=clock()) if self._is_recorded else b""
+                await _to_client(response.write(data))
+        if self._is_recorded:
+            last += exchange.end(at_s=clock())
         self.is_complete = True
-        try:
-            await response.write_eof(rest)
-        except ConnectionError as error:
-            raise ClientGone from error
+        await _to_client(response.write_eof(last))
 
     def _client_left(self) -> None:
         """Close the exchange: a client may leave without harm once the upstream has said all."""
@@ -168,6 +178,14 @@ class Relay:
         elif self._request.transport is not None:
             # The client must not take what it has for the whole answer: its connection breaks off as the upstream's did.
             self._request.transport.close()
+
+
+async def _to_client(sending: Awaitable[object]) -> None:
+    """Send something to the client; an error of that connection is not one of the upstream's."""
+    try:
+        await sending
+    except ConnectionError as error:
+        raise ClientGone from error
 
 
 def gateway_error(status: int, message: str) -> web.Response:

@@ -206,6 +206,27 @@ def test_request_is_sent_once_even_into_a_kept_connection_that_the_upstream_clos
     assert seen == [b"/first", b"/second"]
 
 
+def test_client_that_wants_to_be_asked_for_its_body_is_asked(tmp_path: Path) -> None:
+    body = json.dumps(WHOLE).encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"
+    upstream = RawUpstream(EMPTY_ANSWER)
+
+    async def run() -> bytes:
+        async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
+            host, port = gateway.origin.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(head + b"Content-Length: %d\r\n\r\n" % len(body))
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(body)
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(run()).startswith(b"HTTP/1.1 200 OK")
+    assert upstream.requests[0].endswith(body)
+    assert b"Expect" not in upstream.requests[0]
+
+
 def test_stop_lets_open_requests_end(tmp_path: Path) -> None:
     arrived, may_end = asyncio.Event(), asyncio.Event()
 

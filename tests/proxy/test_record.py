@@ -277,7 +277,7 @@ def test_full_disk_leaves_the_command_unharmed_and_is_said_once(tmp_path: Path) 
 
     assert (recorded.status, recorded.out) == (0, "done\n" * 30)
     assert recorded.err.count("the journal cannot be written") == 1
-    assert "RECORDING FAILED: the trace cannot be written: File too large" in recorded.err
+    assert "RECORDING FAILED: there is no trace: File too large" in recorded.err
 
 
 def test_server_that_cannot_be_reached_is_told_at_once_and_once(tmp_path: Path) -> None:
