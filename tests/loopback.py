@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 
 from rotoscope.proxy.gateway import Gateway
-from rotoscope.proxy.upstream import open_session, upstream_given
+from rotoscope.proxy.measure import Measurer
+from rotoscope.proxy.upstream import Upstream, open_session, upstream_given
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.model import Call
 
 CHAT = "/v1/chat/completions"
 WHOLE = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -88,26 +91,53 @@ async def exchange_bytes(origin: str, request: bytes) -> bytes:
 class Recording:
     """A gateway in front of an upstream, with its recorder and what it said."""
 
-    origin: str
     gateway: Gateway
     recorder: Recorder
+    measurer: Measurer
     notices: list[str]
+
+    @property
+    def origin(self) -> str:
+        return self.gateway.origin
+
+    async def calls(self) -> list[Call]:
+        """End the recording; return its calls."""
+        await self.gateway.stop(drain_s=PATIENCE_S)
+        await self.measurer.finish(timeout_s=PATIENCE_S)
+        trace = self.recorder.close()
+        return list(trace.calls()) if trace else []
 
 
 @contextlib.asynccontextmanager
-async def recording(upstream: str, journal: Path, *, recorder: Recorder | None = None) -> AsyncIterator[Recording]:
+async def recording(upstream: str, journal: Path, *, measure: bool = False) -> AsyncIterator[Recording]:
     """Run a gateway in front of `upstream`."""
     chosen = upstream_given(upstream)
     notices: list[str] = []
-    recorder = recorder or Recorder(JournalWriter(journal))
-    async with open_session(chosen) as session:
-        gateway = Gateway(chosen, recorder, session=session, notice=notices.append)
+    recorder = Recorder(JournalWriter(journal))
+    async with open_session(chosen) as session, measuring(chosen, session, notices.append) as measurer:
+        gateway = Gateway(
+            chosen, recorder, session=session, notice=notices.append, measurer=measurer if measure else None
+        )
         try:
             await gateway.start()
-            yield Recording(gateway.origin, gateway, recorder, notices)
+            yield Recording(gateway, recorder, measurer, notices)
         finally:
             await gateway.stop(drain_s=1.0)
             recorder.close()
+
+
+@contextlib.asynccontextmanager
+async def measuring(
+    upstream: Upstream, session: aiohttp.ClientSession, notice: Callable[[str], None]
+) -> AsyncIterator[Measurer]:
+    """Run a measurer."""
+    measurer = Measurer(upstream, session, notice=notice)
+    task = asyncio.create_task(measurer.run())
+    try:
+        yield measurer
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def chat_answer(content: str = "done", **usage: Any) -> dict[str, Any]:

@@ -6,16 +6,19 @@ import io
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
-from loopback import PATIENCE_S, Handler, serving
+from loopback import CHAT, PATIENCE_S, Handler, chat_answer, measuring, recording, serving
 
 from rotoscope.proxy.measure import QUEUE_LENGTH, Measurer
 from rotoscope.proxy.upstream import open_session, upstream_given
 from rotoscope.recorder.recorder import Exchange, Recorder
 from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.model import Call
 
 CHAT_BODY: dict[str, Any] = {
     "model": "m",
@@ -48,24 +51,18 @@ class Asked:
 
 
 @contextlib.asynccontextmanager
-async def measuring(origin: str) -> AsyncIterator[tuple[Measurer, list[str]]]:
+async def measuring_at(origin: str) -> AsyncIterator[tuple[Measurer, list[str]]]:
     """Run a measurer; give it and what it says."""
     upstream, notices = upstream_given(origin), list[str]()
-    async with open_session(upstream) as session:
-        measurer = Measurer(upstream, session, notice=notices.append)
-        task = asyncio.create_task(measurer.run())
-        try:
-            yield measurer, notices
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
+    async with open_session(upstream) as session, measuring(upstream, session, notices.append) as measurer:
+        yield measurer, notices
 
 
 def measured(handler: Handler, *prompts: Prompt, headers: Mapping[str, str] = {}) -> tuple[int, list[str]]:
     """Measure prompts at a server; return how many were missed and what was said."""
 
     async def run() -> tuple[int, list[str]]:
-        async with serving(handler) as origin, measuring(origin) as (measurer, notices):
+        async with serving(handler) as origin, measuring_at(origin) as (measurer, notices):
             for prompt in prompts:
                 measurer.submit(prompt, headers)
             await measurer.finish(timeout_s=PATIENCE_S)
@@ -169,7 +166,7 @@ def test_server_that_is_gone_leaves_the_prompt_unmeasured() -> None:
     prompt = Prompt()
 
     async def run() -> list[str]:
-        async with measuring("http://127.0.0.1:9") as (measurer, notices):
+        async with measuring_at("http://127.0.0.1:9") as (measurer, notices):
             measurer.submit(prompt, {})
             await measurer.finish(timeout_s=PATIENCE_S)
             return notices
@@ -202,7 +199,7 @@ def test_end_does_not_wait_for_a_server_that_does_not_answer() -> None:
     prompts = [Prompt(), Prompt(), Prompt()]
 
     async def run() -> list[str]:
-        async with serving(handler) as origin, measuring(origin) as (measurer, notices):
+        async with serving(handler) as origin, measuring_at(origin) as (measurer, notices):
             for prompt in prompts:
                 measurer.submit(prompt, {})
             await arrived.wait()
@@ -213,3 +210,73 @@ def test_end_does_not_wait_for_a_server_that_does_not_answer() -> None:
 
     assert [prompt.ids for prompt in prompts] == [[None], [None], [None]]
     assert len(notices) == 1
+
+
+def rendered(messages: Sequence[Mapping[str, str]]) -> str:
+    """Return the prompt that a template makes of messages."""
+    return "".join(f"<{message['role']}>{message['content']}" for message in messages) + "<assistant>"
+
+
+async def character_server(request: web.Request) -> web.Response:
+    """Serve a model whose tokens are characters."""
+    body = await request.json()
+    if request.path == "/apply-template":
+        return web.json_response({"prompt": rendered(body["messages"])})
+    if request.path == "/tokenize":
+        return web.json_response({"tokens": [ord(character) for character in body["content"]]})
+    return web.json_response(chat_answer("fine", prompt_tokens=len(rendered(body["messages"])), completion_tokens=4))
+
+
+def test_measured_prompts_have_their_true_common_prefix_in_the_trace(tmp_path: Path) -> None:
+    first = [{"role": "user", "content": "one two three"}]
+    conversations = [
+        first,
+        [*first, {"role": "assistant", "content": "fine"}, {"role": "user", "content": "four"}],
+        [{"role": "user", "content": "one twice"}],
+    ]
+
+    async def run() -> list[Call]:
+        async with (
+            serving(character_server) as origin,
+            recording(origin, tmp_path / "journal", measure=True) as gateway,
+            aiohttp.ClientSession() as client,
+        ):
+            for messages in conversations:
+                body = {"model": "m", "messages": messages}
+                async with client.post(gateway.origin + CHAT, json=body) as answer:
+                    await answer.read()
+            return await gateway.calls()
+
+    calls = asyncio.run(run())
+
+    assert [(call.prefix.of, call.prefix.tokens) for call in calls] == [
+        (None, 0),
+        (0, len(rendered(first) + "fine")),
+        (0, len("<user>one tw")),
+    ]
+    assert [call.prefix.source for call in calls] == ["ids", "text", "ids"]  # the ids of an answer are not seen
+    assert calls[1].prefix.least >= len(rendered(first))
+    assert calls[2].prefix.least == calls[2].prefix.greatest == len("<user>one tw")
+
+
+def test_answer_does_not_wait_for_the_measuring(tmp_path: Path) -> None:
+    answered = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.path != CHAT:
+            await asyncio.wait_for(answered.wait(), PATIENCE_S)
+        return await character_server(request)
+
+    async def run() -> list[Call]:
+        async with (
+            serving(handler) as origin,
+            recording(origin, tmp_path / "journal", measure=True) as gateway,
+            aiohttp.ClientSession() as client,
+        ):
+            body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+            async with client.post(gateway.origin + CHAT, json=body) as answer:
+                await answer.read()
+            answered.set()
+            return await gateway.calls()
+
+    assert len(asyncio.run(run())) == 1

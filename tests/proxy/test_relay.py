@@ -24,7 +24,6 @@ from loopback import (
     STREAMED_WITH_USAGE,
     WHOLE,
     RawUpstream,
-    Recording,
     chat_answer,
     chat_chunk,
     exchange_bytes,
@@ -171,7 +170,7 @@ def test_gzip_that_was_not_asked_for_reaches_the_client_as_text_and_is_recorded(
     async def run() -> tuple[bytes, list[Call]]:
         async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
             answer = await exchange_bytes(gateway.origin, post(WHOLE))
-            return answer, calls_of(gateway)
+            return answer, await gateway.calls()
 
     answer, calls = asyncio.run(run())
 
@@ -192,12 +191,6 @@ def test_encoding_that_cannot_be_read_passes_unchanged_and_is_told(tmp_path: Pat
     assert len(notices) == 1
 
 
-def calls_of(gateway: Recording) -> list[Call]:
-    """End the recording and return its calls."""
-    trace = gateway.recorder.close()
-    return list(trace.calls()) if trace else []
-
-
 Client = Callable[[aiohttp.ClientSession, str], Awaitable[None]]
 
 
@@ -210,8 +203,7 @@ def recorded(
         async with serving(upstream) as origin, recording(origin, journal) as gateway:
             async with aiohttp.ClientSession() as session:
                 await client(session, gateway.origin + CHAT)
-            await gateway.gateway.stop(drain_s=PATIENCE_S)
-            return calls_of(gateway)
+            return await gateway.calls()
 
     return asyncio.run(run())
 
@@ -324,7 +316,7 @@ async def gateway_error(origin: str, journal: Path) -> tuple[int, dict[str, Any]
         for _ in range(2):
             async with session.post(gateway.origin + CHAT, json=WHOLE) as answer:
                 status, error = answer.status, (await answer.json())["error"]
-        return status, error, gateway.notices, calls_of(gateway)
+        return status, error, gateway.notices, await gateway.calls()
 
 
 def test_refused_connection_is_a_502_in_the_form_that_clients_read(tmp_path: Path) -> None:
@@ -373,7 +365,7 @@ def test_answer_that_breaks_off_breaks_off_for_the_client_too(framing: bytes, tm
                         got += data
                 except aiohttp.ClientPayloadError:
                     broke_off = True
-            return got, broke_off, calls_of(gateway)
+            return got, broke_off, await gateway.calls()
 
     got, broke_off, calls = asyncio.run(run())
 
