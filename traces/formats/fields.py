@@ -152,10 +152,11 @@ def derived_id(*parts: str) -> str:
 def trace_id_of(source: str, given: str) -> str:
     """Return the id of an imported trace: a UUID is kept, any other id might be a name and is digested."""
     try:
-        canonical = str(uuid.UUID(given))
+        if str(uuid.UUID(given)) == given.lower():
+            return given.lower()
     except ValueError:
-        canonical = ""
-    return canonical if canonical == given.lower() else derived_id(source, given)
+        pass
+    return derived_id(source, given)
 
 
 @dataclass(slots=True)
@@ -176,6 +177,7 @@ class Notes:
                 self.add(known.get(name, "unknown field (dropped)"))
 
     def log(self, logger: logging.Logger, path: str) -> None:
-        """Log one line a kind."""
-        for kind, times in sorted(self.counts.items()):
-            logger.warning("%s: %d x %s", path or "trace", times, kind)
+        """Log all kinds in one line, if there are any."""
+        if self.counts:
+            kinds = ", ".join(f"{times} x {kind}" for kind, times in sorted(self.counts.items()))
+            logger.warning("%s: %s", path or "trace", kinds)

@@ -30,6 +30,11 @@ class LabelledTrace(NamedTuple):
     path: Path
     trace: Trace
 
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
 
 def open_trace(path: str | Path) -> Trace:
     """Read one trace file of any known format; raise TraceError where it is none or damaged."""

@@ -285,9 +285,8 @@ class _Import:
 
     def _inherited(self, branch: Branch | None, given: int) -> Conversation:
         while branch is not None:
-            at_fork = self.inherited[branch[0]].get(given)
-            if at_fork is not None:
-                return at_fork
+            if given in self.inherited[branch[0]]:
+                return self.inherited[branch[0]][given]
             branch = self.branches.regions[branch[0]].parent
             if (branch, given) in self.conversations:
                 return self.conversations[branch, given]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from itertools import combinations
 from pathlib import Path
 
@@ -25,11 +24,6 @@ FILES = (
     *(f"trtllm/{name}.trace.json" for name in ("matplotlib__matplotlib-23412", "django__django-16801")),
     *(f"trtllm/synthetic/{name}.trace.json" for name in SYNTHETIC),
 )
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.getLogger("rotoscope.traces.formats").setLevel(logging.ERROR)
 
 
 def test_every_trace_of_the_data_is_here(data_dir: Path) -> None:

@@ -51,16 +51,15 @@ def test_only_an_id_that_is_a_uuid_as_it_stands_is_kept() -> None:
 
     assert trace_id_of("f", uuid) == uuid
     assert trace_id_of("f", "{" + uuid + "}") == derived_id("f", "{" + uuid + "}")
+    assert trace_id_of("f", "") == derived_id("f", "")
     assert trace_id_of("f", "\ud800") != trace_id_of("g", "\ud800")
 
 
-def test_notes_are_logged_one_line_a_kind(caplog: pytest.LogCaptureFixture) -> None:
+def test_notes_of_a_file_are_logged_in_one_line_and_nothing_without_any(caplog: pytest.LogCaptureFixture) -> None:
     notes = Notes()
     notes.left_out(Fields.of({"a": 1, "b": 2, "c": 3, "d": None, "used": 5}), {"a": "field a"}, ["used"])
 
     notes.log(logging.getLogger("x"), "file")
+    Notes().log(logging.getLogger("x"), "other")
 
-    assert [record.getMessage() for record in caplog.records] == [
-        "file: 1 x field a",
-        "file: 2 x unknown field (dropped)",
-    ]
+    assert [record.getMessage() for record in caplog.records] == ["file: 1 x field a, 2 x unknown field (dropped)"]

@@ -50,6 +50,29 @@ def test_a_measured_place_bounds_those_around_it() -> None:
     assert forest.prefixes()[1:] == [Prefix(0, 40, "messages"), Prefix(0, 70, "messages", low=40, high=80)]
 
 
+def test_the_first_prompt_that_ends_at_a_place_measures_it() -> None:
+    forest = MessageForest()
+    first = forest.message(forest.root, 10)
+    ask(forest, forest.message(first, 20), 80)
+    ask(forest, first, 30)
+    ask(forest, first, 40)
+
+    assert forest.prefixes()[1:] == [Prefix(0, 30, "messages"), Prefix(0, 30, "messages")]
+
+
+def test_a_place_after_an_answer_is_as_uncertain_as_the_answer() -> None:
+    forest = MessageForest()
+    answer = ask(forest, forest.message(forest.root, 10), 10, 20)
+    first = forest.message(answer, 5)
+    ask(forest, forest.message(first, 5), 50)
+    ask(forest, forest.message(first, 1), 45)
+
+    assert forest.prefixes()[1:] == [
+        Prefix(0, 30, "messages", low=10),
+        Prefix(1, 40, "messages", low=10, high=45),
+    ]
+
+
 def test_a_measure_that_contradicts_the_prompt_around_it_is_not_used() -> None:
     forest = MessageForest()
     first = forest.message(forest.root, 10)

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
 import resource
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from foreign_traces import agent, call, message, request, tool, trtllm, weka
+from foreign_traces import agent, call, fork, join, message, request, tool, trtllm, weka
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dumps
+from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dumps, loads
+from rotoscope.traces.formats import read_trtllm, read_weka
 from rotoscope.traces.formats.recognise import HEAD_BYTES, open_trace, open_traces
 
 CALL = Call(
@@ -169,6 +175,7 @@ def test_folders_are_read_below_in_order_and_what_is_no_trace_is_named(
 
     assert [str(trace.path.relative_to(tmp_path)) for trace in traces] == ["z", "a/three", "b/two.json", "b/a/one"]
     assert [trace.label for trace in traces] == [tmp_path.name, "a", "b", "a"]
+    assert [trace.name for trace in traces] == ["z", "three", "two.json", "one"]
     assert f"{tmp_path}/b/README.md: skipped" in caplog.text
     assert f"{tmp_path}/a/link: skipped" in caplog.text
 
@@ -217,3 +224,67 @@ def test_a_path_with_an_equals_sign_that_is_there_is_a_path(tmp_path: Path, monk
 def test_an_empty_label_or_path_is_an_error(given: str) -> None:
     with pytest.raises(UnusableInput, match="expected LABEL=PATH"):
         open_traces([given])
+
+
+RUN = trtllm(
+    message("system", 0, 20, system_prompt_id="s"),
+    message("user", 1, 6),
+    call(2, 30, 5, 2, tool_calls=["ls"]),
+    tool("ls"),
+    fork(2),
+    message("user", 3, 4, path=[0]),
+    call(4, 40, path=[0]),
+    message("user", 1, 4, path=[1]),
+    call(2, 25, path=[1]),
+    join(),
+    message("assistant", 3, None),
+    call(4, 60),
+)
+SESSION = weka(
+    request(0, [1, 2], tail=3, api_time=2.0, stop="tool_use"),
+    agent(9, request(0, [5], think_time=0.0), request(3, [5, 6], model="n"), duration_ms=6500),
+    agent(9.5, request(0, [5], api_time=1.5), duration_ms=6000),
+    request(20, [1, 2, 3], think_time=18.0, ttft=0.5, input_types=["tool_result"]),
+    request(21, [1, 2, 9], out=0),
+)
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 70),
+    st.sampled_from(
+        [2**31, 2**63, 10**30, 0.5, -0.5, 1e308, "", "x", "subagent", "assistant", "system", [], {}, [0], [1]]
+    ),
+    st.lists(st.integers(0, 3), max_size=3),
+)
+
+
+@pytest.mark.parametrize("data", [RUN, SESSION], ids=["trtllm", "weka"])
+@given(changes=st.lists(st.tuples(st.integers(0, 10**6), VALUES), min_size=1, max_size=4))
+def test_whatever_is_changed_in_a_file_it_is_a_trace_or_one_clear_error(
+    data: bytes, changes: list[tuple[int, object]]
+) -> None:
+    loaded = json.loads(data)
+    for which, value in changes:
+        places = list(all_places(loaded))
+        container, key = places[which % len(places)]
+        container[key] = copy.deepcopy(value)
+    read = read_trtllm if data is RUN else read_weka
+
+    trace, error = None, ""
+    try:
+        trace = read(json.dumps(loaded).encode(), "x")
+    except TraceError as caught:
+        error = str(caught)
+
+    if trace is None:
+        assert error.startswith("x: ")
+    else:
+        assert loads(dumps(trace)) == trace
+
+
+def all_places(value: Any) -> Iterator[tuple[Any, Any]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield value, key
+        if isinstance(item, dict | list):
+            yield from all_places(item)

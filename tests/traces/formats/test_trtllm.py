@@ -102,11 +102,21 @@ def test_a_child_branch_has_its_parents_list_as_it_was_at_the_fork() -> None:
     assert prefixes(trace)[2] == (0, 170)
 
 
-def test_a_branch_that_had_the_conversation_cut_to_nothing_starts_with_nothing() -> None:
-    trace = read(SYSTEM, USER, call(2, 150, 20), message("user", 0, 30), fork(1), call(1, 30, path=[0]))
+def test_a_grandchild_has_the_list_of_the_nearest_branch_that_has_one() -> None:
+    start = [SYSTEM, USER, call(2, 150, 20), fork(2), message("user", 3, 9), call(4, 179, 10)]
+    own = [message("user", 3, 30, path=[0]), call(4, 200, 10, path=[0]), fork(1, 0)]
 
-    assert prefixes(trace)[1] == (None, 0)
-    assert list(trace.calls())[1].prefix.source == "messages"
+    trace = read(*start, *own, fork(1, 1), call(5, 210, path=[0, 0]), call(3, 170, path=[1, 0]))
+
+    assert prefixes(trace)[2:] == [(0, 170), (2, 210), (0, 170)]
+
+
+def test_a_grandchild_has_the_list_of_the_fork_even_if_its_parent_changed_it_since() -> None:
+    start = [SYSTEM, USER, call(2, 150, 20), fork(1), fork(1, 0)]
+
+    trace = read(*start, message("user", 1, 9, path=[0]), call(2, 109, 10, path=[0]), call(3, 170, path=[0, 0]))
+
+    assert prefixes(trace) == [("s0", 100), ("s0", 100), (0, 170)]
 
 
 def test_a_conversation_born_after_the_fork_on_the_parents_branch_reaches_the_child() -> None:
@@ -126,6 +136,19 @@ def test_a_prompt_that_was_recorded_too_short_for_its_past_shares_all_of_itself(
     trace = read(SYSTEM, USER, call(2, 150, 20), message("user", 3, 3), call(4, 160))
 
     assert prefixes(trace)[1] == (0, 160)
+
+
+def test_a_prompt_that_is_shorter_than_the_one_before_has_no_least_value_beyond_itself() -> None:
+    trace = read(SYSTEM, USER, call(2, 150, 20), message("user", 3, 3), call(4, 140))
+
+    prefix = list(trace.calls())[1].prefix
+    assert (prefix.of, prefix.tokens, prefix.least, prefix.greatest) == (0, 140, 140, 140)
+
+
+def test_a_prefix_names_the_stream_that_has_its_last_token_first() -> None:
+    trace = read(SYSTEM, USER, call(2, 150, 20), message("user", 3, 3), call(4, 160), call(4, 160))
+
+    assert prefixes(trace)[2] == (0, 160)
 
 
 def test_a_place_where_no_prompt_ends_is_shared_out_by_size_and_bounded_by_those_around_it() -> None:
@@ -230,6 +253,19 @@ def test_messages_that_were_never_recorded_make_the_prefix_opaque(caplog: pytest
     assert "1 x gap in the message indices" in caplog.text
 
 
+def test_messages_that_are_missing_in_the_middle_leave_what_is_before_them_known() -> None:
+    trace = read(SYSTEM, USER, call(2, 150, 20), message("user", 5, 10), call(6, 230))
+
+    assert prefixes(trace)[1] == (0, 170)
+
+
+def test_messages_that_were_never_recorded_are_the_same_ones_after_a_rewind() -> None:
+    trace = read(message("user", 4, 10), call(5, 300, 10), message("user", 4, 20), call(5, 310))
+
+    prefix = list(trace.calls())[1].prefix
+    assert (prefix.of, prefix.tokens, prefix.least, prefix.greatest) == (0, 290, 0, 300)
+
+
 def test_a_call_without_any_message_is_opaque_and_its_retry_is_not() -> None:
     trace = read(call(0, 40), call(0, 40))
 
@@ -300,6 +336,14 @@ def test_tools_have_pseudonyms_and_the_call_that_asked_for_them() -> None:
         ("tool1", "t0", 0, 2.5),
         ("tool0", "t1", 0, 5.0),
     ]
+
+
+def test_a_tool_on_a_branch_without_calls_was_asked_for_by_the_nearest_branch_that_has_one() -> None:
+    start = [call(0, 5), fork(1), call(0, 5, path=[0]), call(0, 5), fork(1, 0)]
+
+    trace = read(*start, tool(path=[0, 0]))
+
+    assert [e.call for e in trace.events if isinstance(e, ToolCall)] == [1]
 
 
 def test_a_tool_that_ran_before_any_call_has_none() -> None:
