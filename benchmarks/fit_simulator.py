@@ -10,12 +10,14 @@ Everything is timed at the client, on response streams, one request at a time wh
 4. as a check that the fit has not seen: a short continuation of a long cached prompt.
 
 The repetitions go round all measurements, so that a busy machine disturbs all of them alike; medians are fitted, and the
-interquartile range is printed as the spread. The server must take token ids at /v1/completions and reuse prefixes. The
-committed constants came from llama.cpp's llama-server, one thread, on the random four-layer model of 256 dimensions; one
-slot's context must hold the longest prompt:
+interquartile range is printed as the spread. With --pid the clock is the CPU time of the server's process instead of real
+time: the same for an engine of one thread on an idle machine, and much less disturbed on a busy one.
+
+The server must take token ids at /v1/completions and reuse prefixes. The committed constants came from llama.cpp's
+llama-server, one thread, on the random four-layer model of 256 dimensions; one slot's context must hold the longest prompt:
 
     llama-server -m model.gguf -t 1 -fa off -np 16 --no-kv-unified -c 147456 --cache-ram 0 --no-ui --port 8091
-    python benchmarks/fit_simulator.py --url http://127.0.0.1:8091
+    python benchmarks/fit_simulator.py --url http://127.0.0.1:8091 --pid $(pidof llama-server)
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -57,8 +59,11 @@ class Sample:
 class Probe:
     """Sends prompts of random ids and notes when each piece of the answer came."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, vocabulary: range, seed: int) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, clock: Callable[[], float], *, vocabulary: range, seed: int
+    ) -> None:
         self._session = session
+        self._clock = clock
         self._url = url
         self._vocabulary = vocabulary
         self._random = np.random.default_rng(seed)
@@ -69,33 +74,33 @@ class Probe:
         return ids
 
     async def times_s(self, prompt: list[int], max_tokens: int) -> list[float]:
-        """Return monotonic seconds: of sending, then of each event with text."""
+        """Return seconds on the clock: of sending, then of each event with text."""
         body = {"prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True, "stream": True, "temperature": 0}
         data = orjson.dumps(body)
-        times = [time.monotonic()]
+        times = [self._clock()]
         async with self._session.post(f"{self._url}/v1/completions", data=data) as response:
             response.raise_for_status()
             async for line in response.content:
                 if line.startswith(b"data: {") and orjson.loads(line[6:])["choices"]:
-                    times.append(time.monotonic())
+                    times.append(self._clock())
         return times
 
 
-async def decode_gaps_s(probe: Probe, streams: int, prompt_tokens: int) -> list[float]:
-    """Return the times between tokens while all of `streams` were decoding."""
+async def decode_step_s(probe: Probe, streams: int, prompt_tokens: int) -> float:
+    """Return the mean time between tokens while all of `streams` were decoding."""
     prompts = [probe.fresh_prompt(prompt_tokens) for _ in range(streams)]
     answers = await asyncio.gather(*(probe.times_s(prompt, DECODE_TOKENS) for prompt in prompts))
     together, over = max(times[1] for times in answers), min(times[-1] for times in answers)
-    inside = [[moment for moment in times[1:] if together < moment < over] for times in answers]
-    return [gap for moments in inside for gap in np.diff(moments).tolist()]
+    inside = [[moment for moment in times[1:] if together <= moment <= over] for times in answers]
+    return statistics.mean((moments[-1] - moments[0]) / (len(moments) - 1) for moments in inside)
 
 
 async def first_token_s(probe: Probe, tokens: int, *, cached: int) -> float:
     """Return the time to first token of a prompt of which `cached` tokens were sent just before."""
     prompt = probe.fresh_prompt(tokens)
     if cached:
-        await probe.times_s(prompt[:cached], 2)
-    times = await probe.times_s(prompt, 2)
+        await probe.times_s(prompt[:cached], 1)
+    times = await probe.times_s(prompt, 1)
     return times[1] - times[0]
 
 
@@ -113,9 +118,9 @@ class Measured:
 
     async def add_round(self, probe: Probe) -> None:
         """Take each measurement once."""
-        for batch, gaps in self.decode.items():
-            gaps += await decode_gaps_s(probe, batch, SHORT_PROMPT_TOKENS)
-        self.long_decode += await decode_gaps_s(probe, 1, LONG_PROMPT_TOKENS)
+        for batch, seconds in self.decode.items():
+            seconds.append(await decode_step_s(probe, batch, SHORT_PROMPT_TOKENS))
+        self.long_decode.append(await decode_step_s(probe, 1, LONG_PROMPT_TOKENS))
         self.repeated.append(await first_token_s(probe, 512, cached=512))
         for tokens, seconds in self.prefill.items():
             seconds.append(await first_token_s(probe, tokens, cached=0))
@@ -150,7 +155,7 @@ class Fit:
 def fit(measured: Measured) -> Fit:
     """Return the constants for the medians."""
     short, long = (tokens + DECODE_TOKENS / 2 for tokens in (SHORT_PROMPT_TOKENS, LONG_PROMPT_TOKENS))
-    steps = {batch: Sample.of(gaps).median_s for batch, gaps in measured.decode.items()}
+    steps = {batch: Sample.of(seconds).median_s for batch, seconds in measured.decode.items()}
     context_s = (Sample.of(measured.long_decode).median_s - steps[1]) / (long - short)
     overhead_s = max(Sample.of(measured.repeated).median_s - steps[1], 0.0)
     token_s, attention_s = _fit_prefill(measured, overhead_s)
@@ -166,14 +171,20 @@ def _fit_prefill(measured: Measured, overhead_s: float) -> tuple[float, float]:
     return float(token_s), float(attention_s)
 
 
-async def measure(url: str, vocabulary: range, *, repeat: int, seed: int) -> Measured:
+def cpu_clock(pid: int) -> Callable[[], float]:
+    """Return a clock of the CPU seconds that a process has used (Linux: clock_getcpuclockid(3), written out)."""
+    clock = (~pid << 3) | 2
+    return lambda: time.clock_gettime(clock)
+
+
+async def measure(url: str, clock: Callable[[], float], *, vocabulary: range, repeat: int, seed: int) -> Measured:
     """Return `repeat` rounds of all measurements."""
     timeout = aiohttp.ClientTimeout(total=300)
     # llama-server closes connections that aiohttp would use again
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     measured = Measured()
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        probe = Probe(session, url, vocabulary, seed)
+        probe = Probe(session, url, clock, vocabulary=vocabulary, seed=seed)
         await probe.times_s(probe.fresh_prompt(512), 16)
         for _ in range(repeat):
             await measured.add_round(probe)
@@ -190,8 +201,8 @@ def report(measured: Measured, constants: Fit) -> None:
     print(f"request_overhead_s={constants.overhead_s:.6f},")
     short, long = (tokens + DECODE_TOKENS / 2 for tokens in (SHORT_PROMPT_TOKENS, LONG_PROMPT_TOKENS))
     print(f"\n{'measurement':>20} {'median_ms':>10} {'spread_ms':>10} {'modelled_ms':>11} {'residual':>9}")
-    for batch, gaps in measured.decode.items():
-        print_row(f"decode {batch}", gaps, constants.step_s(batch, short))
+    for batch, seconds in measured.decode.items():
+        print_row(f"decode {batch}", seconds, constants.step_s(batch, short))
     print_row(f"decode 1 at {long:.0f}", measured.long_decode, constants.step_s(1, long))
     print_row("repeated 512", measured.repeated, constants.overhead_s + constants.step_s(1, short))
     for tokens, seconds in measured.prefill.items():
@@ -220,10 +231,14 @@ def main() -> None:
     parser.add_argument("--url", required=True, help="server without the /v1")
     parser.add_argument("--vocabulary", default="300:32000", help="LOW:HIGH of plain token ids")
     parser.add_argument("--repeat", type=int, default=9, help="repetitions of each measurement")
+    parser.add_argument("--pid", type=int, help="process whose CPU time is the clock, instead of real time")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     low, high = map(int, options.vocabulary.split(":"))
-    measured = asyncio.run(measure(options.url, range(low, high), repeat=options.repeat, seed=options.seed))
+    clock = cpu_clock(options.pid) if options.pid else time.monotonic
+    measured = asyncio.run(
+        measure(options.url, clock, vocabulary=range(low, high), repeat=options.repeat, seed=options.seed)
+    )
     report(measured, fit(measured))
 
 
