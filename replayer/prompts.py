@@ -20,6 +20,7 @@ from rotoscope.replayer.partings import Parting, Partings, SharedKey
 from rotoscope.replayer.separation import Separation
 from rotoscope.replayer.token_streams import CallName, SentTokens, SharedName, StreamName, TokenStream
 from rotoscope.replayer.tokens import NO_TOKENS, Identity, TokenIds, Vocabulary
+from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Trace
 
 
@@ -27,6 +28,8 @@ class PromptPlan:
     """The prompts of all sessions of a run; session i performs trace i modulo their number."""
 
     def __init__(self, traces: Sequence[Trace], *, seed: int, salt: str, sessions: int, vocabulary: Vocabulary) -> None:
+        if not traces:
+            raise UnusableInput("expected at least one trace to replay, found none")
         self._traces = traces
         self._sessions = sessions
         self._run: tuple[Identity, ...] = (seed, salt)

@@ -127,7 +127,10 @@ class TokenStream:
                 separation.add(place, token, prompted=fed)
 
     def _choose_code(self) -> TokenIds:
-        """Take the first code with which no output that is known by now goes on at the place."""
+        """Take the first code with which no output that is known by now goes on at the place.
+
+        An output of which nothing is known counts as drawn: without ids of a server, when it is told changes no byte.
+        """
         excluded = self.of._real_token(self.leaves_at) if self.of and self.parting.excludes else None
         codes = Codes(key_of(*self.place), self.parting.children, self.parting.ways, self.vocabulary, excluded)
         options = [codes.code(self.parting.rank, way) for way in range(self.parting.ways)]

@@ -125,9 +125,16 @@ def test_places_of_the_run_count_the_children_of_all_sessions() -> None:
     assert partings[2].children == 3 + 3
 
 
+def test_places_of_a_copy_count_the_children_of_its_sessions() -> None:
+    trace = trace_of(make_call(0, prefix=Prefix("s1", 60, "ids")), shared_prefixes=[S0, GROUP])
+
+    assert of_session(Partings([trace, trace], sessions=5), 0)[0].children == 2
+    assert of_session(Partings([trace, trace], sessions=1), 0)[0].children == 1
+
+
 def test_streams_that_need_more_codes_than_there_are_ids_are_crowded() -> None:
     trace = trace_of(make_call(0), *(make_call(n, isl=200, prefix=Prefix(0, 110, "ids")) for n in range(1, 5)))
-    partings = Partings([trace], sessions=3)
+    partings = Partings([trace, trace_of()], sessions=5)
 
     assert partings.crowded(8) == 0
     assert partings.crowded(7) == 3 * 4

@@ -13,7 +13,7 @@ from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
 from rotoscope.replayer.token_streams import SharedName
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.testing import CAMPAIGN, make_call, make_trace, trace_of
-from rotoscope.traces import Prefix, SharedPrefix, SharedPrefixLink, Trace
+from rotoscope.traces import Prefix, SharedPrefix, SharedPrefixLink, Trace, UnusableInput
 
 VOCABULARY = Vocabulary(1000, 33_000)
 S0 = SharedPrefix("s0", "system", 40)
@@ -191,6 +191,7 @@ def test_system_prefixes_are_the_same_in_all_sessions_and_groups_in_those_of_a_c
     assert group[0][:60] == group[1][:60]
     assert group[2][:60] == group[3][:60]
     assert group[0][40] != group[2][40]
+    assert group[0][41:60] != group[2][41:60]
 
 
 def test_another_seed_and_another_salt_draw_other_tokens() -> None:
@@ -210,15 +211,31 @@ def test_sessions_beyond_those_planned_are_refused() -> None:
             plan.session(number)
 
 
+def test_a_run_without_traces_is_refused() -> None:
+    with pytest.raises(UnusableInput, match="expected at least one trace to replay, found none"):
+        plan_of()
+
+
 def test_prompts_can_still_be_made_after_the_session_was_closed() -> None:
-    session = plan_of(TWO).session(0)
+    trace = trace_of(*TWO.events, make_call(2, isl=150, prefix=Prefix(0, 105, "ids")))
+    session = plan_of(trace).session(0)
     session.prompt(0)
     session.output(0, list(range(20)))
-    sent = session.prompt(1)
+    sent = [session.prompt(call) for call in range(3)]
     session.close()
     session.output(0, [9] * 20)
 
-    assert session.prompt(1) == sent
+    assert [session.prompt(call) for call in (2, 1, 0)] == sent[::-1]
+
+
+def test_sessions_leave_no_text_behind_in_what_they_share() -> None:
+    trace = trace_of(make_call(0, isl=80, prefix=Prefix("s0", 40, "ids")), shared_prefixes=[S0])
+    plan = plan_of(trace)
+    plan.session(0).prompt(0)
+
+    (shared,) = plan._kept
+    assert shared.text is not None
+    assert shared.text.end == 40
 
 
 def test_closing_twice_counts_once() -> None:
@@ -228,8 +245,24 @@ def test_closing_twice_counts_once() -> None:
     session.prompt(0)
     session.output(0, prompt(session, 1)[100:120])
     session.close()
+    session.prompt(1)
     session.close()
 
+    assert plan.unseparated == 1
+
+
+def test_an_output_that_begins_like_a_prompt_of_another_session_is_counted() -> None:
+    leaves = Prefix("s0", 40, "ids")
+    repeating = trace_of(make_call(0, isl=40, prefix=leaves), shared_prefixes=[S0])
+    leaving = trace_of(make_call(0, isl=80, prefix=leaves), shared_prefixes=[S0])
+    plan = plan_of(repeating, leaving, sessions=2)
+    one, other = plan.session(0), plan.session(1)
+    one.prompt(0)
+    one.output(0, prompt(other, 0)[40:])
+    one.close()
+    other.close()
+
+    assert plan.crowded == 0
     assert plan.unseparated == 1
 
 

@@ -12,6 +12,7 @@ from rotoscope.replayer.schedule import NO_GAPS, Gaps, Schedule, Step, plan_sess
 from rotoscope.testing import make_call, make_trace, trace_of
 from rotoscope.traces import Prefix, Trace, TraceError, UnusableInput
 from rotoscope.traces.model import (
+    NO_PREFIX,
     Branch,
     Call,
     DropKvCache,
@@ -209,6 +210,34 @@ def test_a_call_sent_when_another_had_ended_waits_for_its_end() -> None:
     )
 
     assert starts_of_calls(trace) == {0: 0, 1: 0.25, 2: 1}
+
+
+def test_a_call_waits_for_the_end_of_those_whose_followers_did_not() -> None:
+    trace = trace_of(
+        ParallelStart(region=0, num_branches=3),
+        make_call(0, branch=(0, 0), at_ms=0.0, duration_ms=100.0),
+        grown(1, of=0, tokens=105, branch=(0, 1), at_ms=40.0, duration_ms=10.0),
+        grown(2, of=1, tokens=120, branch=(0, 2), at_ms=60.0, duration_ms=10.0),
+        grown(3, of=2, tokens=135, at_ms=100.0),
+    )
+    tokens = {call.call: call.completion_tokens for call in trace.calls()}
+    schedule = plan_session(trace)
+
+    starts = started(schedule, {0: 20.0, 1: 1.0, 2: 1.0, 3: 1.0}, tokens)
+
+    assert [step.call for step in schedule.steps] == [0, 1, 2, 3]
+    assert starts == [0.0, 5.0, 6.0, 20.0]
+
+
+def test_a_reference_through_a_call_whose_output_it_does_not_reach_waits_for_nobody() -> None:
+    trace = trace_of(
+        ParallelStart(region=0, num_branches=2),
+        make_call(0, branch=(0, 0)),
+        grown(1, of=0, tokens=120, branch=(0, 1)),
+        grown(2, of=1, tokens=100),
+    )
+
+    assert starts_of_calls(trace) == {0: 0, 1: 1, 2: 0}
 
 
 def test_chains_of_references_are_not_repeated() -> None:
@@ -461,6 +490,23 @@ class Expected:
 
 
 @st.composite
+def chained(draw: st.DrawFn) -> Trace:
+    """Draw calls on branches of their own that take one another's outputs, often while these are still delivered."""
+    calls: list[Call] = []
+    at_ms = 0.0
+    for number in range(draw(st.integers(2, 6))):
+        prefix = NO_PREFIX
+        if calls:
+            of = draw(st.sampled_from(calls))
+            prefix = Prefix(of.call, draw(st.integers(of.prefix.tokens + 1, of.stream_tokens)), "ids")
+        at_ms += draw(st.sampled_from([0, 5, 20]))
+        duration_ms = float(draw(st.sampled_from([5, 30, 80])))
+        place = {"branch": (0, number), "at_ms": at_ms, "duration_ms": duration_ms}
+        calls.append(make_call(number, isl=prefix.tokens + 1, osl=4, prefix=prefix, **place))
+    return trace_of(ParallelStart(region=0, num_branches=len(calls)), *calls)
+
+
+@st.composite
 def reordered(draw: st.DrawFn) -> Trace:
     """Draw a trace in which calls of different branches do not stand in the order of their numbers."""
     trace = draw(traces(max_events=20))
@@ -477,8 +523,8 @@ def _stays_before(one: TraceEvent, other: TraceEvent) -> bool:
     return one.branch == other.branch or isinstance(one, fixed) or isinstance(other, fixed)
 
 
-@settings(max_examples=300)
-@given(traces(max_events=20) | reordered(), st.data())
+@settings(max_examples=150)
+@given(traces(max_events=20) | reordered() | chained(), st.data())
 def test_every_step_starts_exactly_when_what_it_waits_for_is_there(trace: Trace, data: st.DataObject) -> None:
     durations = {call.call: float(data.draw(st.integers(0, 8))) for call in trace.calls()}
     expected = Expected(trace, durations)
