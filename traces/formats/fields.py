@@ -103,9 +103,9 @@ class Fields:
     def integers(self, name: str) -> tuple[int, ...]:
         """Return a list of integers of any size."""
         items = self.items(name)
-        for index, item in enumerate(items):
-            if type(item) is not int:
-                raise self.error(f"{name}[{index}]", f"expected an integer, found {kind_of(item)}")
+        if set(map(type, items)) - {int}:
+            index, item = next((index, item) for index, item in enumerate(items) if type(item) is not int)
+            raise self.error(f"{name}[{index}]", f"expected an integer, found {kind_of(item)}")
         return tuple(items)
 
     def texts(self, name: str) -> tuple[str, ...]:
