@@ -161,12 +161,7 @@ class Relay:
         await _to_client(response.write_eof(last))
 
     def _client_left(self) -> None:
-        """Close the exchange: a client may leave without harm once the upstream has said all."""
-        if self.is_complete or not self._is_recorded:
-            return
-        if self._answer is not None and self._answer.content.at_eof():
-            self._exchange.end(at_s=self._clock())
-        else:
+        if self._is_recorded and not self.is_complete:
             self._exchange.cancelled(at_s=self._clock())
 
     def _upstream_failed(self, reason: str) -> None:

@@ -62,7 +62,7 @@ class RawUpstream:
 @contextlib.asynccontextmanager
 async def serving_bytes(upstream: RawUpstream) -> AsyncIterator[str]:
     """Serve connections with a raw upstream; give the origin."""
-    server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0, limit=1 << 20)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 

@@ -253,10 +253,11 @@ def test_stop_lets_open_requests_end(tmp_path: Path) -> None:
     assert asyncio.run(run()) == "done"
 
 
-def test_stop_cuts_requests_that_do_not_end(tmp_path: Path) -> None:
+def test_stop_cuts_calls_that_do_not_end(tmp_path: Path) -> None:
     arrived, cut = asyncio.Event(), asyncio.Event()
 
-    async def upstream(_: web.Request) -> web.Response:
+    async def upstream(request: web.Request) -> web.Response:
+        await request.read()
         arrived.set()
         try:
             await asyncio.Event().wait()
@@ -264,20 +265,73 @@ def test_stop_cuts_requests_that_do_not_end(tmp_path: Path) -> None:
             cut.set()
         return web.Response()
 
-    async def run() -> None:
+    async def run() -> list[Call]:
         async with (
             serving(upstream) as origin,
             recording(origin, tmp_path / "journal") as gateway,
             aiohttp.ClientSession() as client,
         ):
-            request = asyncio.create_task(client.get(gateway.origin + "/slow"))
+            request = asyncio.create_task(client.post(gateway.origin + CHAT, json=WHOLE))
             await arrived.wait()
             await gateway.gateway.stop(drain_s=0.0)
             with pytest.raises(aiohttp.ClientError):
                 await request
             await asyncio.wait_for(cut.wait(), PATIENCE_S)
+            return await gateway.calls()
+
+    assert [call.finish_reason for call in asyncio.run(run())] == ["cancelled"]
+
+
+def test_many_calls_wait_at_the_upstream_at_once(tmp_path: Path) -> None:
+    calls = 150
+    arrived, all_arrived = [0], asyncio.Event()
+
+    async def upstream(request: web.Request) -> web.Response:
+        await request.read()
+        arrived[0] += 1
+        if arrived[0] == calls:
+            all_arrived.set()
+        await asyncio.wait_for(all_arrived.wait(), PATIENCE_S)
+        return web.json_response(chat_answer())
+
+    async def run() -> int:
+        async with (
+            serving(upstream) as origin,
+            recording(origin, tmp_path / "journal") as gateway,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client,
+        ):
+            await asyncio.gather(*(client.post(gateway.origin + CHAT, json=WHOLE) for _ in range(calls)))
+            return len(await gateway.calls())
+
+    assert asyncio.run(run()) == calls
+
+
+def test_header_lines_of_100_kb_pass_both_ways(tmp_path: Path) -> None:
+    line = b"X-Long: " + b"x" * 100_000
+    upstream = RawUpstream(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + line + b"\r\n\r\n")
+
+    async def run() -> bytes:
+        async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
+            return await exchange_bytes(
+                gateway.origin, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + line + b"\r\n\r\n"
+            )
+
+    assert line in asyncio.run(run()).split(b"\r\n")
+    assert line in upstream.requests[0].split(b"\r\n")
+
+
+def test_cookies_of_one_client_are_not_sent_for_another(tmp_path: Path) -> None:
+    upstream = RawUpstream(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n")
+    request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    async def run() -> None:
+        async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
+            for _ in range(2):
+                await exchange_bytes(gateway.origin, request)
 
     asyncio.run(run())
+
+    assert not any(b"cookie" in message.lower() for message in upstream.requests)
 
 
 LOOK: Any = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}

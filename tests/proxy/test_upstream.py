@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from loopback import RawUpstream, serving_bytes
 
-from rotoscope.proxy.upstream import open_session, upstream_as_is, upstream_given
+from rotoscope.proxy.upstream import CONNECT_TIMEOUT_S, open_session, upstream_as_is, upstream_given
 from rotoscope.traces.errors import UnusableInput
 
 GATEWAY = "http://127.0.0.1:4000"
@@ -93,3 +93,11 @@ def test_upstream_that_the_environment_excepts_is_reached_directly(monkeypatch: 
             return answer.status
 
     assert asyncio.run(ask()) == 204
+
+
+def test_only_connecting_has_a_limit_of_time() -> None:
+    async def limits() -> tuple[float | None, float | None, float | None]:
+        async with open_session(upstream_given("http://host")) as session:
+            return session.timeout.total, session.timeout.sock_read, session.timeout.sock_connect
+
+    assert asyncio.run(limits()) == (None, None, CONNECT_TIMEOUT_S)
