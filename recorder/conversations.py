@@ -8,11 +8,11 @@ it begins a conversation. Messages are compared by their loose form; a conversat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
-from rotoscope.recorder.part_tree import PartTree, common_length
+from rotoscope.recorder.part_tree import common_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +40,11 @@ class _Conversation:
     """Messages in the prompt of the last call."""
 
 
-@dataclass(slots=True)
-class _LooseIds:
-    """Number messages by their loose form together with all messages before them."""
-
-    tree: PartTree
-    numbers: dict[Hashable, int] = field(default_factory=dict)
-
-    def of(self, parts: Sequence[int]) -> tuple[int, ...]:
-        ids: list[int] = []
-        for part in parts:
-            label = (ids[-1] if ids else None, self.tree[part].role, self.tree.text_digest(part))
-            ids.append(self.numbers.setdefault(label, len(self.numbers)))
-        return tuple(ids)
-
-
 class Threader:
     """Assign calls to conversations in the order of their numbers."""
 
     def __init__(self, run: SeenRun) -> None:
         self._run = run
-        self._loose = _LooseIds(run.tree)
         self._conversations: list[_Conversation] = []
         self._holders: defaultdict[int, set[int]] = defaultdict(set)
         """By loose id, the conversations whose list holds it."""
@@ -70,9 +54,10 @@ class Threader:
         return [self._turn(call) for call in self._run.calls]
 
     def _turn(self, call: SeenCall) -> Turn:
-        parts = tuple(part for part in call.path if self._run.tree[part].role != "tools")
-        ids = self._loose.of(parts)
-        leading = self._run.tree.leading(parts)
+        tree = self._run.tree
+        parts, ids = tree.messages(call.head), tree.message_ids(call.head)
+        head = tree.node(call.head)
+        leading = head.leading - (0 <= head.tools < head.leading)
         conversation = self._find(call, ids, leading) or self._begin()
         before = conversation.last
         if before is not None and _is_same_request(before, call):
@@ -80,7 +65,7 @@ class Threader:
         else:
             kept = common_length(conversation.messages, ids)
         carries = self._tool_results(parts, conversation.last_length) if kept > conversation.last_length else 0
-        self._put(conversation, call, parts, ids)
+        self._put(conversation, call, ids)
         return Turn(conversation.number, parts, kept, None if before is None else before.number, carries)
 
     def _find(self, call: SeenCall, ids: Sequence[int], leading: int) -> _Conversation | None:
@@ -95,8 +80,8 @@ class Threader:
         self._conversations.append(_Conversation(len(self._conversations)))
         return self._conversations[-1]
 
-    def _put(self, conversation: _Conversation, call: SeenCall, parts: Sequence[int], ids: tuple[int, ...]) -> None:
-        answered = ids if call.answer is None else self._loose.of((*parts, call.answer))
+    def _put(self, conversation: _Conversation, call: SeenCall, ids: tuple[int, ...]) -> None:
+        answered = ids if call.answer is None else (*ids, self._run.tree.node(call.answer).message_id)
         kept = common_length(conversation.messages, answered)
         for gone in conversation.messages[kept:]:
             self._holders[gone].discard(conversation.number)
@@ -109,9 +94,7 @@ class Threader:
     def _tool_results(self, parts: Sequence[int], answer: int) -> int:
         """Count the tool results behind the answer at index `answer`."""
         count = 0
-        for part in parts[answer + 1 :]:
-            if self._run.tree[part].role != "tool":
-                break
+        while answer + 1 + count < len(parts) and self._run.tree[parts[answer + 1 + count]].role == "tool":
             count += 1
         return count
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.measured_tree import MeasuredTree
 from rotoscope.recorder.places import END_MARK_TOKENS, Place, PlaceTree
-from rotoscope.recorder.template_bounds import ANSWER_START_TOKENS, Bounds
+from rotoscope.recorder.template_bounds import Bounds
 
 
 @dataclass(slots=True)
@@ -31,6 +30,7 @@ class NumberedPlaces:
             self.ends.append(self.tree(call).answer_start(self.head(call)))
             if call.reported_prompt_tokens is not None:
                 self._measure(call, call.reported_prompt_tokens)
+        self._raise_floors()
         for tree in self.trees.values():
             tree.settle()
         self._fill()
@@ -59,10 +59,9 @@ class NumberedPlaces:
         """Return the length of a call's prompt and output."""
         return self.prompt_tokens[number] + self.run.calls[number].completion_tokens
 
-    def part_tokens(self, call: SeenCall) -> list[int]:
-        """Return the tokens of each part of a prompt."""
-        ends = [self.end_of(call, count).position for count in range(len(call.path) + 1)]
-        return [end - start for start, end in pairwise(ends)]
+    def part_tokens(self, call: SeenCall, index: int) -> int:
+        """Return the tokens of one part of a prompt."""
+        return self.end_of(call, index + 1).position - self.end_of(call, index).position
 
     def _measure(self, call: SeenCall, prompt_tokens: int) -> None:
         end = self.ends[call.number]
@@ -70,7 +69,6 @@ class NumberedPlaces:
             end.measured = prompt_tokens
         self._measure_answer(call, prompt_tokens)
         self._cap_shared_prefix(call)
-        self._raise_floors(call, prompt_tokens)
 
     def _measure_answer(self, call: SeenCall, prompt_tokens: int) -> None:
         """Measure an answer's end as it came, and as it is without its thinking where that was counted."""
@@ -84,7 +82,7 @@ class NumberedPlaces:
 
     def _cap_shared_prefix(self, call: SeenCall) -> None:
         """Let a shared prefix end where measured prompts that begin with it still are alike."""
-        leading = self.run.tree.leading(call.path)
+        leading = self.run.tree.node(call.head).leading
         if call.number not in self.run.exact or not leading:
             return
         first = self._first_measured_on.setdefault(call.path[leading - 1], call)
@@ -92,14 +90,17 @@ class NumberedPlaces:
             end = self.end_of(call, leading)
             end.cap = min(end.cap, self.measured.common_prefix(first.opened.call, call.opened.call))
 
-    def _raise_floors(self, call: SeenCall, prompt_tokens: int) -> None:
-        floor = prompt_tokens - ANSWER_START_TOKENS
-        for count in range(len(call.path), 0, -1):
-            if floor <= 0:
-                return
-            place = self.end_of(call, count)
-            place.floor = max(place.floor, floor)
-            floor -= self.bounds.most_tokens(call.path[count - 1])
+    def _raise_floors(self) -> None:
+        """Put no part's end before the least that follows from the prompts that pass it."""
+        floored: set[int] = set()
+        for call in self.run.calls:
+            for index in range(len(call.path) - 1, -1, -1):
+                part = call.path[index]
+                if part in floored:
+                    break
+                floored.add(part)
+                place = self.end_of(call, index + 1)
+                place.floor = max(place.floor, self.bounds.floor(part))
 
     def _fill(self) -> None:
         """Number what counted prompts pass first, then the others at the tokens a weight of their domain."""
@@ -107,8 +108,9 @@ class NumberedPlaces:
         for call in self.run.calls:
             if call.reported_prompt_tokens is not None:
                 self.tree(call).fill(self.ends[call.number])
-                weight = self.ends[call.number].weight_from_root()
-                scales.setdefault(call.domain, call.reported_prompt_tokens / (weight or 1.0))
+                if call.domain not in scales:
+                    weight = self.ends[call.number].weight_from_root()
+                    scales[call.domain] = call.reported_prompt_tokens / (weight or 1.0)
         for call in self.run.calls:
             end = self.ends[call.number]
             self.tree(call).fill(end, scale=scales.get(call.domain, 1.0))

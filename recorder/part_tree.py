@@ -1,81 +1,157 @@
 """The parts of a recording as a tree, with what they say about one another without their text.
 
 A prompt is the path from a root to its last part. Two prompts that pass the same part were sent alike up to its end.
+What follows from the parts before a part is found once for each part, so that a growing conversation costs what is new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 from rotoscope.recorder.hashing import SHORT_BYTES
 from rotoscope.recorder.parts import border_ends
 from rotoscope.traces.journal import PartSeen
 
 _HEX = 2 * SHORT_BYTES
-LEADING_ROLES = ("system", "tools")
+_LEADING_ROLES = ("system", "tools")
+
+
+@dataclass(slots=True)
+class PartNode:
+    """A part and what is known of the prompt up to its end."""
+
+    seen: PartSeen
+    count: int
+    """Parts up to here."""
+    leading: int
+    """How many of them are system messages and tools at the start."""
+    last_user: int
+    """The index of the last user message, -1 when there is none."""
+    first_thinking: int
+    """The index of the first part with thinking that was sent back, `count` when there is none."""
+    tools: int
+    """The index of the tools, -1 when there are none."""
+    most_tokens: int
+    """Tokens up to here at most, without what a template adds."""
+    message_id: int
+    """Equal for parts whose messages up to here have the same roles and loose texts."""
+    text_id: int
+    """Equal for parts whose messages up to here have the same loose texts."""
 
 
 class PartTree:
-    """Paths of prompts through their parts."""
+    """Paths of prompts through their parts, which are numbered from 0 in order."""
 
     def __init__(self, parts: Iterable[PartSeen]) -> None:
-        self._parts = {part.part: part for part in parts}
+        self._nodes: list[PartNode] = []
         self._paths: dict[int, tuple[int, ...]] = {}
+        self._ids: dict[int, tuple[int, ...]] = {}
+        self._message_ids: dict[Hashable, int] = {}
+        self._text_ids: dict[Hashable, int] = {}
+        self.text_parents: list[int] = []
+        """By text id, the id before it; -1 at the start."""
+        for part in parts:
+            self._nodes.append(self._node(part))
 
     def __getitem__(self, part: int) -> PartSeen:
-        return self._parts[part]
+        return self._nodes[part].seen
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def node(self, part: int) -> PartNode:
+        """Return a part with what is known of the prompt up to its end."""
+        return self._nodes[part]
 
     def path(self, head: int) -> tuple[int, ...]:
         """Return the parts of a prompt from its start to `head`."""
         known = self._paths.get(head)
         if known is None:
-            steps, part = [], self._parts[head]
-            while part.parent is not None and part.parent not in self._paths:
-                steps.append(part.part)
-                part = self._parts[part.parent]
-            steps.append(part.part)
-            before = () if part.parent is None else self._paths[part.parent]
-            known = self._paths[head] = before + tuple(reversed(steps))
+            steps: list[int] = []
+            part: int | None = head
+            while part is not None and part not in self._paths:
+                steps.append(part)
+                part = self._nodes[part].seen.parent
+            known = self._paths[head] = (() if part is None else self._paths[part]) + tuple(reversed(steps))
         return known
 
-    def leading(self, path: Sequence[int]) -> int:
-        """Return how many parts of a prompt are system messages and tools before its first other message."""
-        for index, part in enumerate(path):
-            if self._parts[part].role not in LEADING_ROLES:
-                return index
-        return len(path)
+    def messages(self, head: int) -> tuple[int, ...]:
+        """Return the parts of a prompt without the tools."""
+        path, tools = self.path(head), self._nodes[head].tools
+        return path if tools < 0 else path[:tools] + path[tools + 1 :]
 
-    def last_user(self, path: Sequence[int]) -> int:
-        """Return the index of the last user message of a prompt, -1 when there is none."""
-        for index in range(len(path) - 1, -1, -1):
-            if self._parts[path[index]].role == "user":
-                return index
-        return -1
+    def message_ids(self, head: int) -> tuple[int, ...]:
+        """Return the message ids of the messages of a prompt."""
+        known = self._ids.get(head)
+        if known is None:
+            steps: list[int] = []
+            part: int | None = head
+            while part is not None and part not in self._ids:
+                if self._nodes[part].seen.role != "tools":
+                    steps.append(self._nodes[part].message_id)
+                part = self._nodes[part].seen.parent
+            known = self._ids[head] = (() if part is None else self._ids[part]) + tuple(reversed(steps))
+        return known
 
     def text_digest(self, part: int) -> str:
         """Return the digest of a part's loose text."""
-        return self._parts[part].borders[-_HEX:]
+        return self._nodes[part].seen.borders[-_HEX:]
 
     def border_digests(self, part: int) -> list[str]:
         """Return the digests of a part's loose text up to each of its borders."""
-        borders = self._parts[part].borders
+        borders = self._nodes[part].seen.borders
         return [borders[start : start + _HEX] for start in range(0, len(borders), _HEX)]
 
     def shared_bytes_at_most(self, a: int, b: int) -> int:
         """Return an upper bound of the loose bytes that the texts of two parts have in common at their start."""
-        ends_a, ends_b = (border_ends(self._parts[part].loose_bytes) for part in (a, b))
-        for end_a, end_b, at_a, at_b in zip(
-            ends_a, ends_b, self.border_digests(a), self.border_digests(b), strict=False
-        ):
+        ends_a, ends_b = (border_ends(self[part].loose_bytes) for part in (a, b))
+        digests_a, digests_b = self.border_digests(a), self.border_digests(b)
+        for end_a, end_b, at_a, at_b in zip(ends_a, ends_b, digests_a, digests_b, strict=False):
             if at_a != at_b:
                 return min(end_a, end_b)
-        return min(self._parts[a].loose_bytes, self._parts[b].loose_bytes)
+        return min(self[a].loose_bytes, self[b].loose_bytes)
+
+    def _node(self, part: PartSeen) -> PartNode:
+        before = None if part.parent is None else self._nodes[part.parent]
+        count = before.count + 1 if before else 1
+        leading = before.leading if before else 0
+        if leading == count - 1 and part.role in _LEADING_ROLES:
+            leading = count
+        thinking = before.first_thinking if before else 0
+        if thinking == count - 1 and not part.reasoning_bytes:
+            thinking = count
+        return PartNode(
+            seen=part,
+            count=count,
+            leading=leading,
+            last_user=count - 1 if part.role == "user" else before.last_user if before else -1,
+            first_thinking=thinking,
+            tools=count - 1 if part.role == "tools" else before.tools if before else -1,
+            most_tokens=part.most_tokens + (before.most_tokens if before else 0),
+            message_id=self._message_id(part, before),
+            text_id=self._text_id(part, before),
+        )
+
+    def _message_id(self, part: PartSeen, before: PartNode | None) -> int:
+        parent = before.message_id if before else -1
+        if part.role == "tools":
+            return parent
+        return self._message_ids.setdefault((parent, part.role, part.borders[-_HEX:]), len(self._message_ids))
+
+    def _text_id(self, part: PartSeen, before: PartNode | None) -> int:
+        parent = before.text_id if before else -1
+        if part.role == "tools":
+            return parent
+        number = self._text_ids.setdefault((parent, part.borders[-_HEX:]), len(self._text_ids))
+        if number == len(self.text_parents):
+            self.text_parents.append(parent)
+        return number
 
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return how many leading items two paths share."""
+    """Return how many leading items two paths share; an item names all that is before it."""
     low, high = 0, min(len(a), len(b))
-    # Items name all that is before them, so the paths are alike up to one place and unlike behind it.
     while low < high:
         middle = (low + high + 1) // 2
         if a[middle - 1] == b[middle - 1]:

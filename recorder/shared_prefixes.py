@@ -56,7 +56,7 @@ class SharedPrefixes:
 
     def __post_init__(self) -> None:
         for call in self.places.run.calls:
-            leading = self.places.run.tree.leading(call.path)
+            leading = self.places.run.tree.node(call.head).leading
             if leading and call.path[leading - 1] not in self._by_part:
                 self._add(call, call.path[leading - 1], self.places.end_of(call, leading))
 
@@ -65,7 +65,7 @@ class SharedPrefixes:
 
     def of(self, call: SeenCall) -> Shared | None:
         """Return the shared prefix that a prompt begins with."""
-        leading = self.places.run.tree.leading(call.path)
+        leading = self.places.run.tree.node(call.head).leading
         return self._by_part.get(call.path[leading - 1]) if leading else None
 
     def _add(self, call: SeenCall, part: int, end: Place) -> None:

@@ -18,11 +18,11 @@ From P of each call: a place is at most P(c) and at least P(c) less what can sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 
 from rotoscope.recorder.calls import SeenCall
-from rotoscope.recorder.part_tree import PartTree, common_length
+from rotoscope.recorder.part_tree import PartNode, PartTree, common_length
 
 PART_TOKENS = 24
 """What a template adds to one message at most."""
@@ -31,28 +31,11 @@ ANSWER_START_TOKENS = 24
 PREAMBLE_TOKENS = 1024
 """What a template adds at most once: a default system message, dates, how to call tools."""
 
-_WITHIN, _NEXT, _LATER, _ANYWHERE = "within", "next", "later", "anywhere"
+_WITHIN, _NEXT, _LATER = range(3)
 """Where the last user message of a prompt is, seen from a place in it: before, right behind, or further on."""
 
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What of a prompt decides how its parts are rendered."""
-
-    path: tuple[int, ...]
-    leading: int
-    """System messages and tools at the start."""
-    last_user: int
-
-    first_thinking: int
-    """The first part with thinking that was sent back; the number of parts when there is none."""
-
-    def at(self, count: int) -> str:
-        """Return where the last user message is, seen from behind the first `count` parts."""
-        nothing_moves = self.leading == 0 and count <= self.first_thinking
-        if self.last_user < count or nothing_moves:
-            return _WITHIN
-        return _NEXT if self.last_user == count else _LATER
+_Views = list[float]
+"""A number for each of the three."""
 
 
 class Bounds:
@@ -60,112 +43,132 @@ class Bounds:
 
     def __init__(self, tree: PartTree, calls: Iterable[SeenCall]) -> None:
         self._tree = tree
-        self._least: dict[tuple[int, str], int] = {}
-        self._most: dict[tuple[int, str], int] = {}
-        self._views: dict[int, _View] = {}
+        behind, counted = self._gather(calls)
+        self._floors = [max(views) for views in behind]
+        self._least: list[_Views] = []
+        self._most: list[_Views] = []
+        for part in range(len(tree)):
+            self._least.append(self._least_at(part, behind[part]))
+            self._most.append(self._most_at(part, counted[part]))
+
+    def _gather(self, calls: Iterable[SeenCall]) -> tuple[list[_Views], list[_Views]]:
+        """Return for each part what follows from the prompts that pass it, by where their last user message is.
+
+        First the greatest P less all that their parts can be; second the least P.
+        """
+        behind = [[-inf] * 3 for _ in range(len(self._tree))]
+        counted = [[inf] * 3 for _ in range(len(self._tree))]
         for call in calls:
             if call.reported_prompt_tokens is not None:
-                self._learn(self._view(call), call.reported_prompt_tokens)
+                tokens = call.reported_prompt_tokens
+                head = self._tree.node(call.head)
+                behind[call.head][_WITHIN] = max(
+                    behind[call.head][_WITHIN], tokens - ANSWER_START_TOKENS - _most_up_to(head)
+                )
+                counted[call.head][_WITHIN] = min(counted[call.head][_WITHIN], tokens)
+        for part in range(len(self._tree) - 1, -1, -1):
+            seen = self._tree[part]
+            if seen.parent is not None:
+                _pass_up(behind[part], behind[seen.parent], max, is_user=seen.role == "user")
+                _pass_up(counted[part], counted[seen.parent], min, is_user=seen.role == "user")
+        return behind, counted
 
-    def _view(self, call: SeenCall) -> _View:
-        known = self._views.get(call.head)
-        if known is None:
-            path = call.path
-            leading = self._tree.leading(path)
-            thinking = next((i for i, part in enumerate(path) if self._tree[part].reasoning_bytes), len(path))
-            known = self._views[call.head] = _View(path, leading, self._tree.last_user(path), thinking)
-        return known
+    def _least_at(self, part: int, behind: _Views) -> _Views:
+        node = self._tree.node(part)
+        within, right_behind, later = (x + _most_up_to(node) for x in behind)
+        if _nothing_moves(node):
+            within = right_behind = later = max(within, right_behind, later)
+        later = max(later, right_behind) - self._movable(node)
+        parent = node.seen.parent
+        before = [0.0] * 3 if parent is None else self._least[parent]
+        return _with_before([within, right_behind, later], before, max, is_user=node.seen.role == "user")
 
-    def _learn(self, view: _View, prompt_tokens: int) -> None:
-        behind = ANSWER_START_TOKENS
-        moved = self._movable(view)
-        for count in range(len(view.path), 0, -1):
-            part, where = view.path[count - 1], view.at(count)
-            self._raise(part, where, prompt_tokens - behind - (moved if where == _LATER else 0))
-            if where == _NEXT:
-                self._raise(part, _LATER, prompt_tokens - behind - moved)
-            for key in ((part, where), (part, _ANYWHERE)):
-                self._most[key] = min(self._most.get(key, prompt_tokens), prompt_tokens)
-            behind += self.most_tokens(part)
+    def _most_at(self, part: int, counted: _Views) -> _Views:
+        node = self._tree.node(part)
+        parent = node.seen.parent
+        before = [float(PREAMBLE_TOKENS)] * 3 if parent is None else self._most[parent]
+        size = self.most_tokens(part)
+        if node.first_thinking == node.count:
+            counted = [min(counted)] * 3
+        return _with_before(counted, [x + size for x in before], min, is_user=node.seen.role == "user")
 
-    def _raise(self, part: int, where: str, tokens: int) -> None:
-        if tokens > self._least.get((part, where), 0):
-            self._least[part, where] = tokens
-
-    def _movable(self, view: _View) -> int:
+    def _movable(self, node: PartNode) -> int:
         """Return how many tokens a template may move out of the start of a prompt."""
-        if view.leading == 0:
+        if node.leading == 0:
             return 0
-        return sum(map(self.most_tokens, view.path[: view.leading])) + PREAMBLE_TOKENS
+        last = self._tree.path(node.seen.part)[node.leading - 1]
+        return _most_up_to(self._tree.node(last)) + PREAMBLE_TOKENS
 
     def most_tokens(self, part: int) -> int:
         """Return how many tokens a part has at most, with what a template adds to it."""
         return self._tree[part].most_tokens + PART_TOKENS
 
+    def floor(self, part: int) -> int:
+        """Return where a part ends at least, in a template that moves nothing."""
+        return int(max(0.0, self._floors[part] + _most_up_to(self._tree.node(part))))
+
     def least(self, call: SeenCall, other: SeenCall) -> int:
         """Return how many tokens of their prompts two calls share at least."""
         if call.head == other.head:
             return self._least_of_repeated(call, other)
-        mine, theirs = self._view(call), self._view(other)
-        shared = common_length(mine.path, theirs.path)
-        if shared < max(mine.leading, theirs.leading):
+        mine, theirs = self._tree.node(call.head), self._tree.node(other.head)
+        shared = common_length(call.path, other.path)
+        if shared == 0 or shared < max(mine.leading, theirs.leading):
             return 0
-        least = 0
-        for count in range(shared, 0, -1):
-            where = _both(mine.at(count), theirs.at(count))
-            if where is not None:
-                least = max(least, self._least.get((mine.path[count - 1], where), 0))
-        return least
+        part = call.path[shared - 1]
+        here, there = self._where(mine, part), self._where(theirs, part)
+        if here == there:
+            return int(self._least[part][here])
+        if _WITHIN not in (here, there):
+            return int(self._least[part][_LATER])
+        before_user = self._tree.node(part).last_user
+        return int(self._least[call.path[before_user - 1]][_LATER]) if before_user > 0 else 0
+
+    def _where(self, head: PartNode, part: int) -> int:
+        """Return where the last user message of a prompt is, seen from the end of one of its parts."""
+        node = self._tree.node(part)
+        if head.last_user < node.count or _nothing_moves(node):
+            return _WITHIN
+        return _NEXT if head.last_user == node.count else _LATER
 
     def _least_of_repeated(self, call: SeenCall, other: SeenCall) -> int:
         """A repeated prompt is the same prompt, unless the server counted it differently."""
         if call.reported_prompt_tokens is None or other.reported_prompt_tokens is None:
-            return self._least.get((call.head, _WITHIN), 0)
+            return int(self._least[call.head][_WITHIN])
         return call.reported_prompt_tokens if call.reported_prompt_tokens == other.reported_prompt_tokens else 0
 
     def of_leading(self, call: SeenCall) -> tuple[int, int]:
         """Return bounds of where the system messages and tools at the start of a prompt end."""
-        view = self._view(call)
-        least = self._least.get((view.path[view.leading - 1], view.at(view.leading)), 0)
-        return least, self._most_before(call, view.leading)
-
-    def loose_texts(self, call: SeenCall, *, with_answer: bool) -> list[str]:
-        """Return the digests of the texts of a prompt, and of its answer."""
-        path = _stream_path(call) if with_answer else call.path
-        return [self._tree.text_digest(part) for part in self._messages(path)]
+        head = self._tree.node(call.head)
+        part = call.path[head.leading - 1]
+        where = self._where(head, part)
+        return int(self._least[part][where]), int(self._most[part][where])
 
     def most(self, call: SeenCall, other: SeenCall) -> int:
         """Return how many tokens the prompt of `call` shares with the stream of `other` at most."""
-        mine, theirs = call.path, _stream_path(other)
+        mine, theirs = call.path, other.path if other.answer is None else (*other.path, other.answer)
         shared = common_length(mine, theirs)
-        start = self._most_before(call, shared)
+        start = self._most_up_to(call, shared)
         if shared <= len(other.path):
-            start = min(start, self._most_before(other, shared))
-        limits = [start + self._most_alike(mine[shared:], theirs[shared:])]
+            start = min(start, self._most_up_to(other, shared))
+        limits = [start + self._most_alike(mine, theirs, shared)]
         limits.extend(x for x in (call.reported_prompt_tokens, _stream_tokens(other)) if x is not None)
         return min(limits)
 
-    def _most_before(self, call: SeenCall, count: int) -> int:
+    def _most_up_to(self, call: SeenCall, count: int) -> int:
         """Return where the end of the first `count` parts of a prompt is at most."""
-        view = self._view(call)
-        added = 0
-        best = PREAMBLE_TOKENS + sum(map(self.most_tokens, view.path[:count]))
-        for index in range(count, 0, -1):
-            part = view.path[index - 1]
-            where = view.at(index) if index > view.first_thinking else _ANYWHERE
-            known = self._most.get((part, where))
-            if known is not None:
-                best = min(best, known + added)
-            added += self.most_tokens(part)
-            if added >= best:
-                break
-        return best
+        if count == 0:
+            return PREAMBLE_TOKENS
+        part = call.path[count - 1]
+        return int(self._most[part][self._where(self._tree.node(call.head), part)])
 
-    def _most_alike(self, mine: Sequence[int], theirs: Sequence[int]) -> int:
-        """Return how many tokens two ends of prompts could share at most if a template ignored what it may ignore."""
-        tokens = min(self._tools_tokens(mine), self._tools_tokens(theirs))
-        mine, theirs = self._messages(mine), self._messages(theirs)
-        for a, b in zip(mine, theirs, strict=False):
+    def _most_alike(self, mine: Sequence[int], theirs: Sequence[int], shared: int) -> int:
+        """Return how many tokens two prompts could share at most behind their shared parts.
+
+        That is: if a template ignored what it may ignore.
+        """
+        tokens = min(self._tools_tokens(mine, shared), self._tools_tokens(theirs, shared))
+        for a, b in zip(self._messages(mine, shared), self._messages(theirs, shared), strict=False):
             if self._tree.text_digest(a) != self._tree.text_digest(b):
                 return tokens + self._most_alike_within(a, b)
             tokens += min(self.most_tokens(a), self.most_tokens(b))
@@ -178,22 +181,39 @@ class Bounds:
         shared = self._tree.shared_bytes_at_most(a, b)
         return min(self.most_tokens(x) - (self._tree[x].loose_bytes - shared) for x in (a, b))
 
-    def _messages(self, path: Sequence[int]) -> list[int]:
-        return [part for part in path if self._tree[part].role != "tools"]
+    def _tools_tokens(self, path: Sequence[int], start: int) -> int:
+        """Return the tokens of the tools of a prompt at most, 0 where they stand among the first parts."""
+        tools = self._tree.node(path[-1]).tools
+        return self.most_tokens(path[tools]) if tools >= start else 0
 
-    def _tools_tokens(self, path: Sequence[int]) -> int:
-        return sum(self.most_tokens(part) for part in path if self._tree[part].role == "tools")
-
-
-def _both(mine: str, theirs: str) -> str | None:
-    """Return from where two prompts look at a place, None when they may render what is before it differently."""
-    if mine == theirs:
-        return mine
-    return None if _WITHIN in (mine, theirs) else _LATER
+    def _messages(self, path: Sequence[int], start: int) -> Iterator[int]:
+        return (path[i] for i in range(start, len(path)) if self._tree[path[i]].role != "tools")
 
 
-def _stream_path(call: SeenCall) -> tuple[int, ...]:
-    return call.path if call.answer is None else (*call.path, call.answer)
+def _most_up_to(node: PartNode) -> int:
+    """Return how many tokens a prompt has at most up to the end of a part, but for what a template adds once."""
+    return node.most_tokens + node.count * PART_TOKENS
+
+
+def _nothing_moves(node: PartNode) -> bool:
+    """Whether no part up to here could be moved or dropped: no system message, no tools, no thinking."""
+    return node.leading == 0 and node.first_thinking == node.count
+
+
+def _pass_up(views: _Views, parent: _Views, choose: Callable[[float, float], float], *, is_user: bool) -> None:
+    """Tell the part before what prompts say of a part, as seen from there."""
+    where = _NEXT if is_user else _WITHIN
+    parent[where] = choose(parent[where], views[_WITHIN])
+    parent[_LATER] = choose(parent[_LATER], choose(views[_NEXT], views[_LATER]))
+
+
+def _with_before(views: _Views, before: _Views, choose: Callable[[float, float], float], *, is_user: bool) -> _Views:
+    """Combine what is known of a part's end with what is known of the part before it."""
+    return [
+        choose(views[_WITHIN], before[_NEXT if is_user else _WITHIN]),
+        choose(views[_NEXT], before[_LATER]),
+        choose(views[_LATER], before[_LATER]),
+    ]
 
 
 def _stream_tokens(call: SeenCall) -> int | None:

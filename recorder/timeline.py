@@ -116,22 +116,21 @@ class Timeline:
             self.tools += 1
 
     def _write_messages(self, call: SeenCall, turn: Turn, branch: Branch | None) -> None:
-        sizes = dict(zip(call.path, self.found.places.part_tokens(call), strict=True))
-        leading = self.run.tree.leading(turn.messages)
+        head = self.run.tree.node(call.head)
+        leading = head.leading - (0 <= head.tools < head.leading)
         shared = self.found.shared.of(call)
-        schemas = sum(sizes[part] for part in call.path if self.run.tree[part].role == "tools")
         for index in range(turn.kept, len(turn.messages)):
-            part = turn.messages[index]
-            is_leading = index < leading
+            part, place = turn.messages[index], index + (0 <= head.tools <= index)
+            schemas = self.found.places.part_tokens(call, head.tools) if index == leading - 1 and head.tools >= 0 else 0
             self.events.append(
                 Message(
                     branch=branch,
                     conversation_id=turn.conversation,
                     role=_ROLES[self.run.tree[part].role],
                     message_index=index,
-                    tokens=sizes[part] + (schemas if index == leading - 1 else 0),
+                    tokens=self.found.places.part_tokens(call, place) + schemas,
                     tokens_source=self._source("estimate"),
-                    system_prompt_id=shared.id if is_leading and shared else None,
+                    system_prompt_id=shared.id if index < leading and shared else None,
                 )
             )
 

@@ -27,17 +27,18 @@ def widen(found: PrefixFinder) -> None:
 def _over_all_streams(found: PrefixFinder) -> None:
     """Let `high` hold for every earlier stream; of measured prompts only those that were not measured are in doubt."""
     exact = found.run.exact
-    trees: defaultdict[tuple[int, bool], LooseTree] = defaultdict(LooseTree)
+    tree = found.run.tree
+    trees: defaultdict[tuple[int, bool], LooseTree] = defaultdict(lambda: LooseTree(tree.text_parents))
     for call in found.run.calls:
         _over_streams_in(trees[call.domain, call.number in exact], found, call)
-        texts = found.bounds.loose_texts(call, with_answer=True)
-        trees[call.domain, False].add(call.number, texts)
+        last = tree.node(call.head if call.answer is None else call.answer).text_id
+        trees[call.domain, False].add(call.number, last)
         if call.number not in exact:
-            trees[call.domain, True].add(call.number, texts)
+            trees[call.domain, True].add(call.number, last)
 
 
 def _over_streams_in(tree: LooseTree, found: PrefixFinder, call: SeenCall) -> None:
-    alike = tree.most_alike(found.bounds.loose_texts(call, with_answer=False))
+    alike = tree.most_alike(found.run.tree.node(call.head).text_id)
     if not alike.are_all:
         _raise(found, call, found.places.prompt_tokens[call.number])
     for number in alike.calls:
