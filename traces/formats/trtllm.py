@@ -153,7 +153,7 @@ class _Import:
             return self.branches.find(path)
         except LookupError:
             self.source.notes.add("branch without a parallel_start (taken as a fork that is never joined)")
-            self._fork(self.branches.fork_for(path))
+            self._fork(self.branches.fork((), 1))
             return self.branches.find(path)
 
     def _fork(self, region: Region) -> None:

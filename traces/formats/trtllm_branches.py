@@ -6,7 +6,7 @@ path of the parent with 0, 1, ... appended; controllers may set another path, wh
 1. A path belongs to the newest open region that has it as a child, or whose parent's path + [i] it is for a child i.
 2. Any other path becomes a further child of the newest open region on the longest part of it that has one: at an index
    that is free, or one more when none is.
-3. Where no region is open, one is opened that is never joined.
+3. Where no region is open around a path, its events need one on the root that is never joined.
 
 A `parallel_end` closes the newest open region of its branch, and all that was opened inside.
 """
@@ -58,7 +58,7 @@ class Branches:
         for region in reversed(self._open):
             if path in region.children or region.expects(path):
                 return region.child(path)
-        outer = [region for region in reversed(self._open) if region.path == path[: len(region.path)] != path]
+        outer = [region for region in reversed(self._open) if path[: len(region.path)] == region.path]
         if not outer:
             raise LookupError
         return max(outer, key=lambda region: len(region.path)).child(path)
@@ -69,13 +69,6 @@ class Branches:
         self.regions.append(region)
         self._open.append(region)
         return region
-
-    def fork_for(self, path: Path) -> Region:
-        """Open the region that the branch of a path is missing, on the longest part of it that is a branch."""
-        for length in range(len(path) - 1, 0, -1):
-            if any(path[:length] in region.children for region in self._open):
-                return self.fork(path[:length], 1)
-        return self.fork((), 1)
 
     def join(self, path: Path) -> Region:
         """Close the newest open region that was started on a path; raise LookupError where there is none."""

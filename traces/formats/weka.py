@@ -15,8 +15,8 @@ The format has no messages and no tool names: answers get the odd message indice
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import count, pairwise
 
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.block_forest import BlockForest
@@ -88,7 +88,6 @@ class _Timeline:
     notes: Notes
     timed: list[tuple[float, TraceEvent]] = field(default_factory=list)
     conversations: int = 0
-    tools: int = 0
 
     @classmethod
     def of(cls, schedule: Schedule, source: SourceTrace) -> _Timeline:
@@ -110,7 +109,11 @@ class _Timeline:
         return timeline
 
     def in_order(self) -> tuple[TraceEvent, ...]:
-        return tuple(event for _, event in sorted(self.timed, key=lambda item: item[0]))
+        numbers = count()
+        return tuple(
+            replace(event, tool_call_id=f"t{next(numbers)}") if isinstance(event, ToolCall) else event
+            for _, event in sorted(self.timed, key=lambda item: item[0])
+        )
 
     def add_parent(self) -> None:
         parent = self.schedule.parent
@@ -183,7 +186,7 @@ class _Timeline:
         self._add(
             at_ms,
             ToolCall(
-                tool_call_id=f"t{self.tools}",
+                tool_call_id="t0",  # numbered when all are in order
                 tool_name="tool0",
                 duration_ms=_rounded(max(duration_ms, 0.0)),
                 call=previous.call,
@@ -193,7 +196,6 @@ class _Timeline:
                 branch_path=_display(branch),
             ),
         )
-        self.tools += 1
 
     def _add_wait(self, at_ms: float, duration_ms: float, branch: Branch | None) -> None:
         if duration_ms <= 0:

@@ -48,6 +48,15 @@ def test_a_path_of_its_own_belongs_to_the_region_nearest_to_it() -> None:
     assert [branches.find((0, 5)), branches.find((5, 0))] == [(1, 0), (0, 1)]
 
 
+def test_a_path_keeps_its_branch_when_a_nearer_region_opens() -> None:
+    branches = Branches()
+    branches.fork((), 1)
+    before = branches.find((0, 5))
+    branches.fork((0,), 1)
+
+    assert branches.find((0, 5)) == before == (0, 0)
+
+
 def test_without_an_open_region_there_is_no_branch() -> None:
     branches = Branches()
     branches.fork((), 1)
@@ -76,10 +85,3 @@ def test_a_join_of_one_path_closes_its_newest_region() -> None:
     branches.fork((), 1)
 
     assert [branches.join(()).number, branches.join(()).number] == [1, 0]
-
-
-def test_a_missing_region_is_opened_on_the_longest_part_of_a_path_that_is_a_branch() -> None:
-    branches = Branches()
-
-    assert branches.fork_for((2, 1)).path == ()
-    assert branches.find((2, 1)) == (0, 0)

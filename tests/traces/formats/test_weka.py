@@ -290,6 +290,14 @@ def test_the_known_hit_rate_of_a_trace_with_two_models(data_dir: Path) -> None:
     assert rate(encoded(with_one_model(source))) == 0.8729
 
 
+def test_tools_are_numbered_in_the_order_they_ran(data_dir: Path) -> None:
+    trace = read_weka((data_dir / "weka" / "trace_0277.json").read_bytes())
+    tools = [e for e in trace.events if isinstance(e, ToolCall)]
+
+    assert [e.tool_call_id for e in tools] == [f"t{i}" for i in range(48)]
+    assert [e.at_ms for e in tools] == sorted(e.at_ms or 0 for e in tools)
+
+
 def test_sub_agents_of_a_published_trace_ran_side_by_side_and_were_waited_for(data_dir: Path) -> None:
     trace = read_weka((data_dir / "weka" / "trace_0277.json").read_bytes())
 
