@@ -93,7 +93,7 @@ class CompletionsBackend:
         finally:
             answer.keep_what_came()
         if not content.at_eof():
-            deadline.reschedule(now + _PATIENCE_AT_THE_END_S)
+            deadline.reschedule(now + min(self._timeout_s, _PATIENCE_AT_THE_END_S))
             while await content.readany():
                 pass
 

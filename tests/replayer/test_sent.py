@@ -17,11 +17,13 @@ from rotoscope.replayer.lanes import Lanes
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.replayer.session import Part
-from rotoscope.traces import Trace
+from rotoscope.testing import make_call, trace_of
+from rotoscope.traces import ParallelStart, Prefix, Trace
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile
 
 FAILURES = st.dictionaries(
-    st.integers(0, 8), st.tuples(st.integers(0, 2), st.sampled_from([FailureKind.REFUSED, FailureKind.CUT_STREAM]))
+    st.integers(0, 8),
+    st.just((0, FailureKind.REFUSED)) | st.tuples(st.integers(0, 2), st.just(FailureKind.CUT_STREAM)),
 )
 
 
@@ -96,3 +98,17 @@ def test_the_optimum_is_that_of_what_went_over_the_wire(
         assert optimum == optimum_by_brute_force(server, PROFILES[profile])
 
     perform()
+
+
+@in_jumping_loop
+async def test_a_call_may_end_before_the_one_that_it_begins_like() -> None:
+    trace = trace_of(
+        ParallelStart(region=0, num_branches=2),
+        make_call(0, 50, osl=9, branch=(0, 0)),
+        make_call(1, 60, osl=2, branch=(0, 1), prefix=Prefix(0, 30, "ids")),
+    )
+    lanes = lanes_of([trace], VirtualServer(), sessions=1, concurrency=1)
+    await lanes.perform()
+
+    assert [one.call for one in lanes.requests] == [1, 0]
+    assert lanes.sent.optimal_tokens(lanes.requests, PROFILES["token"]) == [30, 30]

@@ -8,6 +8,7 @@ from hypothesis import given
 from replay_doubles import FIRST_ID, ToldPrompts, VirtualServer, part_of, session_of
 from strategies import traces
 
+from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
 from rotoscope.replayer.schedule import Schedule
 from rotoscope.replayer.session import Performed, Session
@@ -111,13 +112,12 @@ async def test_a_result_tells_what_was_measured() -> None:
 @in_jumping_loop
 async def test_an_answer_of_another_length_is_told() -> None:
     class Short(VirtualServer):
-        async def perform(self, exchange):  # type: ignore[no-untyped-def]
+        async def perform(self, exchange: Exchange) -> Failure | None:
             exchange.output_tokens -= 1
-            try:
-                return await super().perform(exchange)
-            finally:
-                exchange.output_tokens += 1
-                exchange.prompt_tokens += 7
+            failure = await super().perform(exchange)
+            exchange.output_tokens += 1
+            exchange.prompt_tokens = 57
+            return failure
 
     session = session_of(trace_of(make_call(0, 50, osl=4)), Short())
 
@@ -228,7 +228,7 @@ async def test_cancelling_a_session_cancels_its_requests_and_keeps_their_results
 @in_jumping_loop
 async def test_a_session_that_fails_while_it_is_cancelled_is_cancelled() -> None:
     class FailsOnCancel(VirtualServer):
-        async def perform(self, exchange):  # type: ignore[no-untyped-def]
+        async def perform(self, exchange: Exchange) -> Failure | None:
             try:
                 return await super().perform(exchange)
             except asyncio.CancelledError:
@@ -250,3 +250,22 @@ async def test_a_session_without_a_call_is_over_at_once() -> None:
 
     assert await session.perform() is None
     assert session.result("ok", None).latency_s is None
+
+
+@pytest.mark.parametrize(("kind", "first_token_s"), [(None, 4.0), (FailureKind.CUT_STREAM, None)])
+@in_jumping_loop
+async def test_an_answer_whose_first_token_was_not_seen_counts_from_its_end(
+    kind: FailureKind | None, first_token_s: float | None
+) -> None:
+    class Wordless(VirtualServer):
+        async def perform(self, exchange: Exchange) -> Failure | None:
+            failure = await super().perform(exchange)
+            exchange.first_token_s = None
+            return failure
+
+    session = session_of(trace_of(make_call(0, osl=4)), Wordless(fails={0: (4, kind)} if kind else {}))
+
+    await session.perform()
+
+    assert session.performed[0].first_token_s == first_token_s
+    assert session.performed[0].result.ttft_s is None

@@ -129,3 +129,19 @@ def test_a_count_that_is_none_is_unknown(counts: dict[str, Any]) -> None:
     exchange = read([[choice_event(token_ids=[7]), json.dumps({"usage": counts}).encode(), DONE]])
 
     assert exchange.prompt_tokens is None
+
+
+def test_ids_keep_their_order_whether_they_are_skimmed_or_parsed() -> None:
+    skimmed, parsed = choice_event(token_ids=[8]), choice_event(compact=False, token_ids=[9])
+
+    exchange = read([[choice_event(token_ids=[7])], [skimmed], [parsed], [skimmed], [usage(4), DONE]])
+
+    assert exchange.output_ids == [7, 8, 9, 8]
+
+
+def test_an_event_that_tells_how_the_answer_ends_is_parsed_wherever_it_stands() -> None:
+    answer = Answer(Exchange(prompt=b"[]", output_tokens=100), VLLM)
+    given_up = choice_event(token_ids=[8], finish_reason="abort")
+
+    with pytest.raises(AnswerFailed):
+        answer.take([choice_event(token_ids=[7]), given_up, choice_event(token_ids=[9])], 0.0)
