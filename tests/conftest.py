@@ -4,9 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 PROJECT = Path(__file__).resolve().parents[1]
 DATA_VARIABLE = "ROTOSCOPE_DATA"
+
+# A busy machine makes an example slow, not wrong.
+settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 
 def find_data() -> Path | None:
