@@ -126,7 +126,6 @@ class _Line:
 @dataclass(slots=True)
 class _Region:
     branch: Branch | None
-    num_branches: int
     first_step: int
     """Steps before this one stand before the fork."""
     start: _Line
@@ -202,7 +201,7 @@ class _Planner:
         line = self._line(fork.branch, index)
         if len(line.last) > 1:  # so that many children need not wait for many tools each
             line.last = {self._draft("join", index, fork.branch, line.last): None}
-        self._regions[fork.region] = _Region(fork.branch, fork.num_branches, len(self.drafts), line.copy())
+        self._regions[fork.region] = _Region(fork.branch, len(self.drafts), line.copy())
 
     def _join(self, join: ParallelEnd, index: int) -> None:
         line = self._line(join.branch, index)
@@ -212,8 +211,6 @@ class _Planner:
         lasts = dict(line.last)
         for child in region.children:
             lasts |= child.last
-        if len(region.children) < region.num_branches:
-            lasts |= region.start.last
         line.last, line.gap_ms = {self._draft("join", index, join.branch, lasts): None}, 0.0
 
     def _draft(

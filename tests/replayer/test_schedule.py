@@ -335,6 +335,16 @@ def test_a_cap_limits_the_whole_gap_between_an_answer_and_the_next_request() -> 
     assert sleeps(waiting(1000.0, 500.0, 200.0), Gaps(cap_s=1.2)) == pytest.approx([1.0, 0.2, 0.0])
 
 
+def test_a_cap_limits_a_tool_and_what_follows_it_together() -> None:
+    trace = trace_of(
+        make_call(0, at_ms=0.0, duration_ms=100.0),
+        tool(0, 1000.0, call=0, at_ms=100.0),
+        Wait(kind="agent", duration_ms=500.0),
+    )
+
+    assert sleeps(trace, Gaps(cap_s=1.2)) == pytest.approx([1.0, 0.2])
+
+
 def test_a_cap_limits_scaled_gaps() -> None:
     assert sleeps(waiting(1000.0), Gaps(scale=0.5, cap_s=0.4)) == [0.4]
 
