@@ -58,8 +58,8 @@ class KnownParts:
         known = self._numbers.get(digest)
         return self._add(before, part, digest) if known is None else known
 
-    def behind_messages(self, before: int | bytes, messages: Iterable[dict[str, Any]]) -> int | bytes:
-        """Return the number of the last of some messages behind a part.
+    def behind_messages(self, before: int | bytes, messages: Iterable[dict[str, Any]]) -> int:
+        """Return the number of the last of some messages behind a part; that of the part when there are none.
 
         A message that was seen here is recognised by Python's own keyed hash of it, which costs little and never leaves
         memory; only for others the canonical form and its digests are made.
@@ -70,6 +70,7 @@ class KnownParts:
             if known is None:
                 known = self._messages[short] = self.behind(before, message_part(message))
             before = known
+        assert isinstance(before, int)
         return before
 
     def _add(self, before: int | bytes, part: Part, digest: bytes) -> int:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.dialects import chat
+from rotoscope.recorder.growing_bodies import GrowingBodies
 from rotoscope.recorder.hashing import KeyedHash, new_key
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.recorder.sse import EventFilter
@@ -41,6 +43,20 @@ _LARGEST_ANSWER_BYTES = 64 << 20
 """An answer that is longer than this in one piece is forwarded, but not recorded."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request asks for, without its text."""
+
+    domain: int
+    head: int
+    """The last part of its prompt."""
+    choices: int
+    is_stream: bool
+    is_without_usage: bool
+    """A stream that does not ask for usage."""
+    has_stream_options: bool
+
+
 class Recorder:
     """Record one run."""
 
@@ -53,6 +69,7 @@ class Recorder:
         self._records: list[JournalRecord] = []
         self._hash: KeyedHash | None = KeyedHash(key or new_key())
         self._parts = KnownParts(self._hash)
+        self._bodies: GrowingBodies[_Asked] = GrowingBodies()
         self._domains: dict[bytes, int] = {}
         self._tools: dict[bytes, int] = {}
         self._measured: dict[int, MeasuredPrompts] = {}
@@ -91,6 +108,7 @@ class Recorder:
             return None
         self._hash = None
         self._parts.forget()
+        self._bodies.forget()
         self._domains.clear()
         self._tools.clear()
         self._measured.clear()
@@ -125,42 +143,58 @@ class Recorder:
         return Exchange(self, body)
 
     def _open(self, body: bytes, at_s: float) -> Exchange:
-        request = chat.parse_request(body)
-        digest = self._digest(request.domain)
-        domain = self._domains.setdefault(digest, len(self._domains))
-        head = self._head_of(request, digest)
+        asked = self._read(body)
         if self._start_s is None:
             self._start_s = at_s
-        number = self._requests if request.choices > 1 else None
-        calls = range(self._calls, self._calls + request.choices)
+        number = self._requests if asked.choices > 1 else None
+        calls = range(self._calls, self._calls + asked.choices)
+        at_ms = self._ms(at_s)
         opened = [
-            CallOpened(call=call, domain=domain, head=head, request=number, at_ms=self._ms(at_s)) for call in calls
+            CallOpened(call=call, domain=asked.domain, head=asked.head, request=number, at_ms=at_ms) for call in calls
         ]
-        asks = request.is_stream and not request.asks_for_usage
-        upstream = request.with_usage(body) if asks else body
-        self._calls += request.choices
+        upstream = (
+            chat.with_usage(body, has_stream_options=asked.has_stream_options) if asked.is_without_usage else body
+        )
+        self._calls += asked.choices
         self._requests += 1
         self._write([*self._parts.take_fresh(), *opened])
-        return RecordedExchange(
-            self,
-            upstream,
-            calls=calls,
-            domain=domain,
-            head=head,
-            at_s=at_s,
+        return RecordedExchange(self, upstream, asked=asked, calls=calls, at_s=at_s)
+
+    def _read(self, body: bytes) -> _Asked:
+        """Read a request: only what is new in it where it goes on from an earlier one."""
+        match = self._bodies.match(body)
+        if match is not None:
+            known, messages = match
+            head = self._parts.behind_messages(known.value.head, chat.only_messages(messages))
+            asked = replace(known.value, head=head)
+            self._bodies.go_on(known, body, asked)
+            return asked
+        request = chat.parse_request(body)
+        digest = self._digest(request.domain)
+        asked = _Asked(
+            domain=self._domains.setdefault(digest, len(self._domains)),
+            head=self._head_of(request, digest),
+            choices=request.choices,
             is_stream=request.is_stream,
-            withholds=asks,
+            is_without_usage=request.is_stream and not request.asks_for_usage,
+            has_stream_options=request.has_stream_options,
         )
+        if chat.leading_messages(request.messages) < len(request.messages):
+            self._bodies.learn(body, request.body, asked)
+        return asked
 
     def _head_of(self, request: chat.ChatRequest, domain: bytes) -> int:
         """Return the last part of a prompt: system messages, then tools, then the other messages, in one domain."""
         leading = chat.leading_messages(request.messages)
-        before = self._parts.behind_messages(domain, request.messages[:leading])
+        before: int | bytes = domain
+        if leading:
+            before = self._parts.behind_messages(before, request.messages[:leading])
         if request.tools is not None:
             before = self._parts.behind(before, request.tools)
-        head = self._parts.behind_messages(before, request.messages[leading:])
-        assert isinstance(head, int)
-        return head
+        if leading == len(request.messages):
+            assert isinstance(before, int)
+            return before
+        return self._parts.behind_messages(before, request.messages[leading:])
 
     def _write(self, records: Sequence[JournalRecord]) -> None:
         self._records.extend(records)
@@ -240,21 +274,15 @@ class RecordedExchange(Exchange):
         recorder: Recorder,
         upstream_body: bytes,
         *,
+        asked: _Asked,
         calls: range,
-        domain: int,
-        head: int,
         at_s: float,
-        is_stream: bool,
-        withholds: bool,
     ) -> None:
         super().__init__(recorder, upstream_body)
+        self._asked = asked
         self._calls = calls
-        self._domain = domain
-        self._head = head
         self._at_s = at_s
         self._now_s = at_s
-        self._is_stream = is_stream
-        self._withholds = withholds
         self._status = 0
         self._answer: chat.ChatAnswer | None = chat.ChatAnswer([chat.Choice() for _ in calls])
         self._filter: EventFilter | None = None
@@ -268,8 +296,8 @@ class RecordedExchange(Exchange):
     def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
         self._status = status
         kind = content_type.partition(";")[0].strip().lower()
-        if kind == "text/event-stream" or (not kind and self._is_stream and status == 200):
-            self._filter = EventFilter(self._take, withholds=self._withholds)
+        if kind == "text/event-stream" or (not kind and self._asked.is_stream and status == 200):
+            self._filter = EventFilter(self._take, withholds=self._asked.is_without_usage)
 
     def chunk(self, data: bytes, *, at_s: float) -> bytes:
         if self._answer is None:
@@ -312,7 +340,7 @@ class RecordedExchange(Exchange):
             self._recorder._report("a measured prompt", error)
 
     def _measured(self, ids: Sequence[int]) -> list[CallMeasured]:
-        prompts = self._recorder._measured.setdefault(self._domain, MeasuredPrompts())
+        prompts = self._recorder._measured.setdefault(self._asked.domain, MeasuredPrompts())
         of, tokens = prompts.add(self._calls[0], ids)
         first = CallMeasured(call=self._calls[0], of=of, tokens=tokens, prompt_tokens=len(ids))
         others = [
@@ -366,7 +394,7 @@ class RecordedExchange(Exchange):
         for call, choice, (part, size), share in zip(self._calls, answer.choices, outputs, shares, strict=True):
             known = None
             if size:
-                known = recorder._parts.behind(self._head, part)
+                known = recorder._parts.behind(self._asked.head, part)
                 records.extend(recorder._parts.take_fresh())
             failed = answer.is_error or self._status >= 400
             first_s = choice.first_at_s

@@ -45,22 +45,13 @@ class ChatRequest:
 
     domain: bytes = field(repr=False)
     """What keeps caches apart: model and salt."""
+    body: dict[str, Any] = field(repr=False)
     messages: list[dict[str, Any]] = field(repr=False)
     tools: Part | None = field(repr=False)
     choices: int
     is_stream: bool
-    has_stream_options: bool
     asks_for_usage: bool
-
-    def with_usage(self, body: bytes) -> bytes:
-        """Return the body of a stream that asks for usage; but for that it stays the client's own, byte for byte."""
-        if not self.has_stream_options:
-            end = body.rindex(b"}")
-            return b'%b,"stream_options":{"include_usage":true}%b' % (body[:end], body[end:])
-        request: dict[str, Any] = orjson.loads(body)
-        options = request.get("stream_options")
-        request["stream_options"] = (options if isinstance(options, dict) else {}) | {"include_usage": True}
-        return orjson.dumps(request)
+    has_stream_options: bool
 
 
 class NotAChat(ValueError):
@@ -79,13 +70,30 @@ def parse_request(body: bytes) -> ChatRequest:
     choices = request.get("n")
     return ChatRequest(
         domain=orjson.dumps([request.get("model"), request.get("cache_salt")]),
-        messages=[message if isinstance(message, dict) else {} for message in messages],
+        body=request,
+        messages=only_messages(messages),
         tools=_tools(request),
         choices=min(choices, MOST_CHOICES) if isinstance(choices, int) and choices > 1 else 1,
         is_stream=bool(request.get("stream")),
-        has_stream_options="stream_options" in request,
         asks_for_usage=isinstance(options, dict) and bool(options.get("include_usage")),
+        has_stream_options="stream_options" in request,
     )
+
+
+def only_messages(messages: list[Any]) -> list[dict[str, Any]]:
+    """Return messages with an empty one in the place of what is none."""
+    return [message if isinstance(message, dict) else {} for message in messages]
+
+
+def with_usage(body: bytes, *, has_stream_options: bool) -> bytes:
+    """Return the body of a stream that asks for usage; but for that it stays the client's own, byte for byte."""
+    if not has_stream_options:
+        end = body.rindex(b"}")
+        return b"".join((memoryview(body)[:end], b',"stream_options":{"include_usage":true}', memoryview(body)[end:]))
+    request: dict[str, Any] = orjson.loads(body)
+    options = request.get("stream_options")
+    request["stream_options"] = (options if isinstance(options, dict) else {}) | {"include_usage": True}
+    return orjson.dumps(request)
 
 
 def leading_messages(messages: list[dict[str, Any]]) -> int:
