@@ -104,6 +104,13 @@ def test_every_argument_and_option_says_what_it_is(name: str) -> None:
     assert [parameter.name for parameter in COMMANDS[name].params if not getattr(parameter, "help", "")] == []
 
 
+def test_every_field_of_a_file_says_what_it_means() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", (ROOT / "docs/trace-format.md").read_text(), re.MULTILINE)
+
+    assert len(rows) > 50
+    assert [field for field, meaning in rows if not meaning.strip()] == []
+
+
 def test_generated_parts_are_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "docs/generate.py"), "--check"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

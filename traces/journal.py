@@ -40,7 +40,9 @@ class JournalHeader:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     trace_id: HexId
+    """That of the trace to be."""
     campaign: HexId
+    """That of the trace to be."""
     is_named: Flag = False
     """Whether the campaign goes beyond this run, so that ids of shared prefixes follow from digests."""
 
@@ -52,9 +54,11 @@ class PartSeen:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     part: Count
+    """Number, by first appearance."""
     parent: Count | None = None
     """The part it stands behind, None at the start of a prompt."""
     role: PartRole
+    """Whose message it is."""
     digest: Digest
     """Of this part and all before it, exactly as they were sent."""
     borders: ShortDigests
@@ -80,11 +84,13 @@ class CallOpened:
     call: Count
     """In order of arrival; attempts that failed are numbered too."""
     domain: Count
+    """Which cache it can hit."""
     head: Count
     """The last part of its prompt."""
     request: Count | None = None
     """Shared by the choices of one request."""
     at_ms: Milliseconds
+    """When it arrived; the run's first request is at 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,18 +100,27 @@ class CallEnded:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     call: Count
+    """The call that ended."""
     at_ms: Milliseconds
+    """When it ended."""
     finish_reason: FinishReason
+    """Why it ended."""
     status: HttpStatus = 0
     """Of HTTP; 0 when there was no answer."""
     ttft_ms: Milliseconds | None = None
+    """From the request to the first piece of output."""
     prompt_tokens: Positive | None = None
+    """By usage, as the next three; None where the server did not tell."""
     completion_tokens: Count | None = None
+    """Length of the output, reasoning included."""
     reasoning_tokens: Count | None = None
+    """How many tokens of the output are reasoning."""
     cached_tokens: Count | None = None
+    """What the server found in its cache."""
     output_bytes: Count = 0
     """What was delivered, thinking included."""
     reasoning_bytes: Count = 0
+    """How much of it was thinking."""
     chunks: Count = 0
     """Pieces of output that were delivered."""
     answer: Count | None = None
@@ -123,9 +138,13 @@ class CallMeasured:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     call: Count
+    """The call whose prompt was measured."""
     of: Count | None = None
+    """A call measured before, None where it shares nothing with any."""
     tokens: Count
+    """Length of the common prefix."""
     prompt_tokens: Positive
+    """Length of the prompt."""
 
 
 JournalRecord: TypeAlias = PartSeen | CallOpened | CallEnded | CallMeasured

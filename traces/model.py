@@ -45,7 +45,9 @@ FinishReason: TypeAlias = Literal[
     "stop", "length", "tool_calls", "content_filter", "cancelled", "error", "lost", "unknown"
 ]
 TimeSource: TypeAlias = Literal["sdk", "client", "gap"]
+"""Who measured a tool: our code in the agent, the client, or nobody, so that it is the gap between two requests."""
 WaitKind: TypeAlias = Literal["think", "human", "agent"]
+"""Until an agent that was asked for begins (`agent`), for a person (`human`), or for what nobody told (`think`)."""
 SharedKind: TypeAlias = Literal["system", "group"]
 Branch: TypeAlias = tuple[Count, Count]
 """(region, index); the root branch is None."""
