@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from engine.llama_server import ONE_SLOT, llama_server, post
 
-from rotoscope.traces import Call, Trace, load
+from rotoscope.traces import Prefix, SharedPrefixLink, Trace, load
+from rotoscope.traces.forest import Node
 
 CLIENT = Path(__file__).parent / "conversation_client.py"
 
@@ -74,38 +75,58 @@ class Bounds:
     n: int
     high: int
 
+    def capped(self, tokens: int) -> Bounds:
+        """Return the bounds of two prompts, of which the shorter has so many tokens."""
+        return Bounds(min(self.low, tokens), min(self.n, tokens), min(self.high, tokens))
 
-def bounds_of_pair(trace: Trace, earlier: Call, later: Call) -> Bounds:
-    """Follow the references from two calls until they meet; the least value on the way is the pair's (R3)."""
-    links = {call.call: (call.prefix.of, call.prefix) for call in trace.calls()}
-    shared = {prefix.id: prefix for prefix in trace.shared_prefixes}
-    rank = {prefix.id: i - len(shared) for i, prefix in enumerate(trace.shared_prefixes)} | {c: c for c in links}
-    a: int | str = earlier.call
-    b: int | str = later.call
-    low = n = high = min(earlier.prompt_tokens, later.prompt_tokens)
-    while a != b:
-        if rank[a] > rank[b]:
-            a, b = b, a
-        if isinstance(b, str):
-            link = shared[b].prefix
-            if link is None:
-                return Bounds(0, 0, 0)
-            low, n, high, b = min(low, link.least), min(n, link.tokens), min(high, link.greatest), link.of
-            continue
-        of, prefix = links[b]
-        low, n, high = min(low, prefix.least), min(n, prefix.tokens), min(high, prefix.greatest)
-        if of is None:
-            return Bounds(0, 0, high)
-        b = of
-    return Bounds(low, n, high)
+
+class Link(NamedTuple):
+    """The stream that another one names, and within which bounds."""
+
+    of: Node | None
+    bounds: Bounds
+
+
+class PairBounds:
+    """What a trace says about the common prefix of any two of its streams.
+
+    A call surely shares its `low` tokens with the stream it names. So what that stream shares with a third one, the call
+    shares too as long as it is less; otherwise the call's own `high` is the limit, which holds for every earlier stream.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._links: dict[Node, Link] = {}
+        for shared in trace.shared_prefixes:
+            link = shared.prefix
+            self._links[shared.id] = Link(None, Bounds(0, 0, 0)) if link is None else Link(link.of, _of_link(link))
+        for call in trace.calls():
+            self._links[call.call] = Link(call.prefix.of, _of_link(call.prefix))
+        self._rank = {node: number for number, node in enumerate(self._links)}
+
+    def of(self, a: Node, b: Node) -> Bounds:
+        """Return the bounds for two streams that are not the same."""
+        later, earlier = (a, b) if self._rank[a] > self._rank[b] else (b, a)
+        named, mine = self._links[later]
+        if named == earlier:
+            return mine
+        if named is None:
+            return Bounds(0, 0, mine.high)
+        theirs = self.of(named, earlier)
+        high = theirs.high if theirs.high < mine.low else mine.high
+        return Bounds(min(mine.low, theirs.low), min(mine.n, theirs.n), high)
+
+
+def _of_link(link: Prefix | SharedPrefixLink) -> Bounds:
+    return Bounds(link.least, link.tokens, link.greatest)
 
 
 def pairs(one: Recorded) -> Iterator[tuple[int, Bounds]]:
     """Yield, for every pair of calls, the true common prefix of their prompts and what the trace says."""
     calls = list(one.trace.calls())
     assert len(calls) == len(one.prompts)
+    bounds = PairBounds(one.trace)
     for (a, ids_a), (b, ids_b) in combinations(zip(calls, one.prompts, strict=True), 2):
-        yield common(ids_a, ids_b), bounds_of_pair(one.trace, a, b)
+        yield common(ids_a, ids_b), bounds.of(a.call, b.call).capped(min(len(ids_a), len(ids_b)))
 
 
 def check_lengths(one: Recorded) -> None:

@@ -75,8 +75,8 @@ def _believed(prefix: Prefix | SharedPrefixLink, level: Level) -> int:
 def _hit(prefix: Prefix, tokens: int, line: Sequence[tuple[Node, int]], best: dict[Node, int]) -> int:
     if prefix.of is None:
         return tokens  # 0, or the greatest value of a history that was never seen
-    if best[prefix.of] >= prefix.tokens:
-        return tokens  # what may be shared beyond n lies in no stream that is named
+    if best[prefix.of] >= prefix.tokens or tokens > prefix.tokens:
+        return tokens  # what may be shared beyond n may lie in any earlier stream
     return max(min(common, best[node]) for node, common in line)
 
 
