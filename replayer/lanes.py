@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Backend
+from rotoscope.replayer.measured import Place
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import RequestResult, ResultsFolder, SessionResult, Status
 from rotoscope.replayer.sent import SentStreams
@@ -45,6 +46,7 @@ class Lanes:
         clock: Clock,
         results: ResultsFolder,
         on_request: Callable[[Performed], None],
+        simulated: bool = False,
     ) -> None:
         self._plan = plan
         self._parts = parts
@@ -54,6 +56,7 @@ class Lanes:
         self._clock = clock
         self._results = results
         self._on_request = on_request
+        self._simulated = simulated
         self._start_s = clock.now()
         self._next = iter(range(sessions))
         self._running = 0
@@ -93,13 +96,13 @@ class Lanes:
 
     async def _perform(self, number: int) -> None:
         prompts = self._plan.session(number)
+        trace = number % len(self._parts)
         session = Session(
-            number,
-            self._parts[number % len(self._parts)],
+            Place(session=number, trace=trace, run_start_s=self._start_s, simulated=self._simulated),
+            self._parts[trace],
             prompts,
             backend=self._backend,
             clock=self._clock,
-            run_start_s=self._start_s,
             on_request=self._note_request,
         )
         status: Status = "cancelled"

@@ -62,6 +62,8 @@ class RequestResult:
     http_status: int | None = None
     error_type: str | None = None
     error_code: str | None = None
+    simulated: bool = False
+    """Whether the server is a simulator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ class SessionResult:
     requests: int
     status: Status
     failure: FailureKind | None = None
+    simulated: bool = False
 
 
 class ResultsFolder:

@@ -104,6 +104,7 @@ class _Run:
             clock=LoopClock(),
             results=results,
             on_request=self._on_request,
+            simulated=setup.simulated,
         )
 
     async def perform(self, watch: Watch | None) -> Summary:
@@ -148,7 +149,7 @@ def _part(number: int, trace: Trace, options: ReplayOptions) -> Part:
     calls = {call.call: call for call in trace.calls()}
     if not calls:
         raise UnusableInput(f"trace {number + 1} has no call to replay")
-    return Part(number, calls, plan_session(trace, options.gaps))
+    return Part(calls, plan_session(trace, options.gaps))
 
 
 def _planned_requests(parts: Sequence[Part], sessions: int) -> int:

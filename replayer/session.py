@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rotoscope.replayer import metrics
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Backend, Exchange
 from rotoscope.replayer.failures import NEVER_SENT, Failure
-from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.measured import Place, request_result, session_result
 from rotoscope.replayer.prompts import SessionPrompts
 from rotoscope.replayer.readiness import Readiness
 from rotoscope.replayer.results import RequestResult, SessionResult, Status
@@ -42,7 +41,6 @@ OnRequest: TypeAlias = Callable[[Performed], None]
 class Part:
     """What a session performs; all sessions of a trace share one."""
 
-    trace: int
     calls: dict[int, Call]
     schedule: Schedule
 
@@ -60,21 +58,19 @@ class Session:
 
     def __init__(
         self,
-        number: int,
+        place: Place,
         part: Part,
         prompts: SessionPrompts,
         *,
         backend: Backend,
         clock: Clock,
-        run_start_s: float,
         on_request: OnRequest,
     ) -> None:
-        self._number = number
+        self._place = place
         self._part = part
         self._prompts = prompts
         self._backend = backend
         self._clock = clock
-        self._run_start_s = run_start_s
         self._admitted_s = clock.now()
         self._on_request = on_request
         self._readiness = Readiness(part.schedule)
@@ -106,24 +102,8 @@ class Session:
 
     def result(self, status: Status, failure: Failure | None) -> SessionResult:
         """Say how the session went."""
-        times = [_interval(one.result) for one in self.performed if one.result.start_s is not None]
-        latency_s = generating_s = waiting_s = None
-        if status == "ok" and times:
-            latency_s = metrics.job_latency_s(times)
-            generating_s = metrics.generating_s(times)
-            waiting_s = latency_s - generating_s
-        return SessionResult(
-            session=self._number,
-            trace=self._part.trace,
-            admitted_s=round(self._admitted_s - self._run_start_s, 6),
-            start_s=min((time.start_s for time in times), default=None),
-            latency_s=_seconds(latency_s),
-            generating_s=_seconds(generating_s),
-            waiting_s=_seconds(waiting_s),
-            requests=len(self.performed),
-            status=status,
-            failure=failure.kind if failure else None,
-        )
+        requests = [one.result for one in self.performed]
+        return session_result(self._place, requests, admitted_s=self._admitted_s, status=status, failure=failure)
 
     def _start(self, steps: Iterable[int]) -> None:
         for step in steps:
@@ -183,59 +163,13 @@ class Session:
         self._prompts.output(call.call, ids)
         ended_s = exchange.ended_s if status == "ok" else None
         performed = Performed(
-            self._request_result(call, exchange, status, failure),
+            request_result(self._place, call, exchange, status=status, failure=failure),
             sent_s=None if failure and failure.kind in NEVER_SENT else exchange.sent_s,
             first_token_s=ended_s if exchange.first_token_s is None else exchange.first_token_s,
             has_ids=ids is not None,
         )
         self.performed.append(performed)
         self._on_request(performed)
-
-    def _request_result(self, call: Call, exchange: Exchange, status: Status, failure: Failure | None) -> RequestResult:
-        sent_s, first_s, last_s = exchange.sent_s, exchange.first_token_s, exchange.last_token_s
-        ttft_s = itl_s = None
-        if sent_s is not None and first_s is not None and last_s is not None:
-            ttft_s = metrics.ttft_s(sent_s, first_s)
-            itl_s = metrics.itl_s(
-                first_s,
-                last_s,
-                output_tokens=exchange.delivered_tokens,
-                first_event_tokens=exchange.first_event_tokens,
-            )
-        ended_s = exchange.ended_s
-        return RequestResult(
-            session=self._number,
-            trace=self._part.trace,
-            call=call.call,
-            branch=call.branch,
-            start_s=None if sent_s is None else _seconds(sent_s - self._run_start_s),
-            ttft_s=_seconds(ttft_s),
-            itl_s=_seconds(itl_s),
-            latency_s=None if sent_s is None or ended_s is None else _seconds(metrics.latency_s(sent_s, ended_s)),
-            prompt_tokens=exchange.prompt_tokens,
-            completion_tokens=exchange.counted_tokens,
-            cached_tokens=exchange.cached_tokens,
-            planned_prompt_tokens=call.prompt_tokens,
-            planned_completion_tokens=call.completion_tokens,
-            asked_tokens=exchange.output_tokens,
-            isl_mismatch=exchange.prompt_tokens not in (None, call.prompt_tokens),
-            osl_mismatch=status == "ok" and exchange.counted_tokens not in (None, exchange.output_tokens),
-            status=status,
-            failure=failure.kind if failure else None,
-            http_status=failure.http_status if failure else 200 if status == "ok" else None,
-            error_type=failure.error_type if failure else None,
-            error_code=failure.error_code if failure else None,
-        )
-
-
-def _interval(result: RequestResult) -> Interval:
-    assert result.start_s is not None
-    return Interval(result.start_s, result.start_s + (result.latency_s or 0.0))
-
-
-def _seconds(value: float | None) -> float | None:
-    """Round to microseconds, which is more than a network keeps."""
-    return None if value is None else round(value, 6)
 
 
 def _first(group: BaseExceptionGroup[CallFailed]) -> CallFailed:

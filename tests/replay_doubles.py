@@ -10,6 +10,7 @@ from typing import Any
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
+from rotoscope.replayer.measured import Place
 from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.schedule import Gaps, plan_session
@@ -78,7 +79,7 @@ class ToldPrompts(SessionPrompts):
 
 
 def part_of(trace: Trace, gaps: Gaps | None = None) -> Part:
-    return Part(0, {call.call: call for call in trace.calls()}, plan_session(trace, gaps))
+    return Part({call.call: call for call in trace.calls()}, plan_session(trace, gaps))
 
 
 def session_of(
@@ -90,12 +91,11 @@ def session_of(
 ) -> Session:
     """Return a session of the trace; to be called in the event loop."""
     return Session(
-        0,
+        Place(session=0, trace=0, run_start_s=0.0),
         part_of(trace),
         prompts or ToldPrompts.of(trace),
         backend=server,
         clock=LoopClock(),
-        run_start_s=0.0,
         on_request=on_request,
     )
 

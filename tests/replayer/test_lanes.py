@@ -14,7 +14,6 @@ from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.lanes import Lanes
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder
-from rotoscope.replayer.session import Part
 from rotoscope.testing import make_trace
 from rotoscope.traces import RunFailed, Trace
 
@@ -28,10 +27,9 @@ def lanes_of(
     concurrency: int = 1,
     **seams: Any,
 ) -> Lanes:
-    parts = [Part(number, one.calls, one.schedule) for number, one in enumerate(map(part_of, traces))]
     return Lanes(
         PromptPlan(traces, seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY),
-        parts,
+        [part_of(trace) for trace in traces],
         sessions=sessions,
         concurrency=concurrency,
         backend=server,

@@ -296,6 +296,7 @@ async def test_alone_on_the_simulator_measured_is_the_realised_optimum_call_by_c
         again = await replayed([trace], url, tmp_path / "2")
 
     assert first.setup.simulated
+    assert all(line["simulated"] for line in lines(tmp_path / "1"))
     assert (first.setup.profile, first.setup.block_size) == ("vllm", 16)
     assert all(cached == optimum for cached, optimum in by_call(first))
     assert by_call(again) == by_call(first)

@@ -16,7 +16,6 @@ from rotoscope.replayer.failures import Failure, FailureKind
 from rotoscope.replayer.lanes import Lanes
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder
-from rotoscope.replayer.session import Part
 from rotoscope.testing import make_call, trace_of
 from rotoscope.traces import ParallelStart, Prefix, Trace
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile
@@ -44,10 +43,9 @@ class TappedServer(VirtualServer):
 
 
 def lanes_of(traces: list[Trace], server: VirtualServer, *, sessions: int, concurrency: int) -> Lanes:
-    parts = [Part(number, one.calls, one.schedule) for number, one in enumerate(map(part_of, traces))]
     return Lanes(
         PromptPlan(traces, seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY),
-        parts,
+        [part_of(trace) for trace in traces],
         sessions=sessions,
         concurrency=concurrency,
         backend=server,
