@@ -72,10 +72,13 @@ class NumberedPlaces:
 
     def _measure_answer(self, call: SeenCall, prompt_tokens: int) -> None:
         """Measure an answer's end as it came, and as it is without its thinking where that was counted."""
-        if call.completion_source != "usage":
+        if call.completion_source != "usage" or call.end is None:
             return
-        for has_reasoning in (False, True) if call.shows_thinking else (False,):
-            dropped = 0 if has_reasoning else call.reasoning_tokens
+        thinking = call.end.reasoning_tokens
+        forms = {True: 0} if call.shows_thinking else {False: thinking or 0}
+        if call.shows_thinking and thinking is not None:
+            forms[False] = thinking
+        for has_reasoning, dropped in forms.items():
             places = self.answer(call, has_reasoning=has_reasoning)
             if places and places[-1].measured is None:
                 places[-1].measured = prompt_tokens + call.completion_tokens - dropped + END_MARK_TOKENS

@@ -75,23 +75,23 @@ class KnownParts:
 
     def _add(self, before: int | bytes, part: Part, digest: bytes) -> int:
         assert self._hash is not None
-        number = self._numbers[digest] = len(self._digests)
-        self._digests.append(digest)
+        number = len(self._digests)
         borders = self._hash.borders(part.loose, border_ends(len(part.loose)))
-        self._fresh.append(
-            PartSeen(
-                part=number,
-                parent=None if isinstance(before, bytes) else before,
-                role=part.role,
-                digest=digest.hex(),
-                borders=b"".join(borders).hex(),
-                text_bytes=part.text_bytes,
-                loose_bytes=len(part.loose),
-                most_tokens=part.most_tokens,
-                reasoning_bytes=part.reasoning_bytes,
-                has_calls=part.has_calls,
-            )
+        record = PartSeen(
+            part=number,
+            parent=None if isinstance(before, bytes) else before,
+            role=part.role,
+            digest=digest.hex(),
+            borders=b"".join(borders).hex(),
+            text_bytes=part.text_bytes,
+            loose_bytes=len(part.loose),
+            most_tokens=part.most_tokens,
+            reasoning_bytes=part.reasoning_bytes,
+            has_calls=part.has_calls,
         )
+        self._fresh.append(record)
+        self._digests.append(digest)
+        self._numbers[digest] = number
         return number
 
 

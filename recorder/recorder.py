@@ -8,6 +8,7 @@ lives in RAM until the recorder is closed.
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,6 +62,8 @@ class Recorder:
     """Record one run."""
 
     def __init__(self, journal: JournalWriter, *, key: bytes | None = None, campaign: str | None = None) -> None:
+        if campaign is not None and not re.fullmatch("[0-9a-f]{8,32}", campaign):
+            raise ValueError("a campaign is named by 8 to 32 hexadecimal digits")
         self._journal: JournalWriter | None = journal
         self._trouble: dict[str, None] = {}
         self._header = JournalHeader(
@@ -157,7 +160,7 @@ class Recorder:
         )
         self._calls += asked.choices
         self._requests += 1
-        self._write([*self._parts.take_fresh(), *opened])
+        self._write(opened)
         return RecordedExchange(self, upstream, asked=asked, calls=calls, at_s=at_s)
 
     def _read(self, body: bytes) -> _Asked:
@@ -197,6 +200,8 @@ class Recorder:
         return self._parts.behind_messages(before, request.messages[leading:])
 
     def _write(self, records: Sequence[JournalRecord]) -> None:
+        """Keep records and write them to the journal, the parts that they name first."""
+        records = [*self._parts.take_fresh(), *records]
         self._records.extend(records)
         if self._journal is None or not records:
             return
@@ -382,42 +387,51 @@ class RecordedExchange(Exchange):
         if self._filter is None and reason is None:
             answer.take_whole(b"".join(self._whole), self._now_s)
         self._forget()
+        if answer.unread:
+            self._recorder._warn("part of an answer is no JSON and was not recorded")
         if self._recorder._hash is not None:
             self._recorder._write(self._ended(answer, at_s, reason))
 
     def _ended(self, answer: chat.ChatAnswer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
-        recorder = self._recorder
+        parts = [choice.sent_back() for choice in answer.choices]
         usage = answer.usage or Usage()
-        outputs = [choice.sent_back() for choice in answer.choices]
-        shares = _shares(usage.completion_tokens, [size for _, size in outputs])
+        shares = _shares(usage.completion_tokens, [part.text_bytes + part.reasoning_bytes for part in parts])
         records: list[JournalRecord] = []
-        for call, choice, (part, size), share in zip(self._calls, answer.choices, outputs, shares, strict=True):
-            known = None
-            if size:
-                known = recorder._parts.behind(self._asked.head, part)
-                records.extend(recorder._parts.take_fresh())
-            failed = answer.is_error or self._status >= 400
-            first_s = choice.first_at_s
+        for index, (choice, part, share) in enumerate(zip(answer.choices, parts, shares, strict=True)):
+            output_bytes = part.text_bytes + part.reasoning_bytes
+            known = self._recorder._parts.behind(self._asked.head, part) if output_bytes else None
+            is_split = len(parts) > 1
             records.append(
                 CallEnded(
-                    call=call,
-                    at_ms=recorder._ms(at_s),
-                    finish_reason=reason or ("error" if failed else choice.finish_reason),
+                    call=self._calls[index],
+                    at_ms=self._recorder._ms(at_s),
+                    finish_reason=reason or self._finish_reason(answer, choice),
                     status=self._status,
-                    ttft_ms=None if first_s is None else max(0.0, round((first_s - self._at_s) * 1000, 3)),
+                    ttft_ms=self._since_request_ms(choice.first_at_s),
                     prompt_tokens=usage.prompt_tokens,
                     completion_tokens=share,
-                    reasoning_tokens=usage.reasoning_tokens if len(outputs) == 1 else None,
-                    cached_tokens=usage.cached_tokens,
-                    output_bytes=size,
+                    reasoning_tokens=None if is_split else usage.reasoning_tokens,
+                    cached_tokens=None if index else usage.cached_tokens,
+                    output_bytes=output_bytes,
                     reasoning_bytes=part.reasoning_bytes,
+                    alike_bytes=choice.alike_bytes(),
                     chunks=choice.chunks,
                     answer=known,
-                    tools=tuple(recorder._tool(name) for name in choice.tool_names),
-                    is_split=len(outputs) > 1,
+                    tools=tuple(self._recorder._tool(name) for name in choice.tool_names),
+                    is_split=is_split,
                 )
             )
         return records
+
+    def _finish_reason(self, answer: chat.ChatAnswer, choice: chat.Choice) -> FinishReason:
+        if answer.is_error or self._status >= 400:
+            return "error"
+        if choice.finish_reason == "unknown" and not answer.is_done:
+            return "error"
+        return choice.finish_reason
+
+    def _since_request_ms(self, at_s: float | None) -> float | None:
+        return None if at_s is None else max(0.0, round((at_s - self._at_s) * 1000, 3))
 
 
 def _shares(total: int | None, sizes: list[int]) -> list[int | None]:

@@ -152,8 +152,23 @@ class Bounds:
         if shared <= len(other.path):
             start = min(start, self._most_up_to(other, shared))
         limits = [start + self._most_alike(mine, theirs, shared)]
+        if shared == len(other.path) and self._drops_thinking(mine, theirs, shared):
+            limits.append(start + ANSWER_START_TOKENS + self._most_without_thinking(mine[shared], other))
         limits.extend(x for x in (call.reported_prompt_tokens, _stream_tokens(other)) if x is not None)
         return min(limits)
+
+    def _drops_thinking(self, mine: Sequence[int], theirs: Sequence[int], index: int) -> bool:
+        """Whether a prompt holds the answer that stands at an index of another stream, but without its thinking."""
+        if len(mine) <= index or len(theirs) <= index:
+            return False
+        ours, full = self._tree[mine[index]], self._tree[theirs[index]]
+        is_same_text = self._tree.text_digest(mine[index]) == self._tree.text_digest(theirs[index])
+        return is_same_text and full.reasoning_bytes > 0 and not ours.reasoning_bytes
+
+    def _most_without_thinking(self, part: int, other: SeenCall) -> int:
+        """Return how much an answer without thinking shares at most with the output, where thinking comes first."""
+        assert other.end is not None
+        return self.most_tokens(part) - max(0, self._tree[part].loose_bytes - other.end.alike_bytes)
 
     def _most_up_to(self, call: SeenCall, count: int) -> int:
         """Return where the end of the first `count` parts of a prompt is at most."""

@@ -9,7 +9,7 @@ A last line that was cut by a kill is left out, damage anywhere else is a TraceE
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeAlias
 
@@ -121,6 +121,8 @@ class CallEnded:
     """What was delivered, thinking included."""
     reasoning_bytes: Count = 0
     """How much of it was thinking."""
+    alike_bytes: Count = 0
+    """How much its thinking and what follows it have in common at their start."""
     chunks: Count = 0
     """Pieces of output that were delivered."""
     answer: Count | None = None
@@ -203,12 +205,69 @@ def read_journal(path: Path) -> Journal:
 
 
 def parse_journal(data: bytes, *, path: str = "journal") -> Journal:
-    """Read a journal from memory."""
+    """Read a journal from memory. Raises TraceError with line and field where it is damaged."""
     lines = data.split(b"\n")[:-1]
     if not lines:
         raise TraceError("expected the header of a recording, found nothing that can be recovered", path=path)
     header = _read_header(lines[0], path)
-    return Journal(header, tuple(_read(line, number, path) for number, line in enumerate(lines[1:], start=2)))
+    rules = _Rules()
+    records: list[JournalRecord] = []
+    for number, line in enumerate(lines[1:], start=2):
+        records.append(_read(line, number, path))
+        rules.check(records[-1], where=f"{path}:{number}")
+    return Journal(header, tuple(records))
+
+
+@dataclass(slots=True)
+class _Rules:
+    """What one record alone cannot break: parts and calls are numbered from 0, and named after they were written."""
+
+    parts: int = 0
+    opened: int = 0
+    ended: set[int] = field(default_factory=set)
+    measured: dict[int, int] = field(default_factory=dict)
+    """Length of each measured prompt."""
+
+    def check(self, record: JournalRecord, *, where: str) -> None:
+        """Raise a TraceError when a record does not follow from those before it."""
+        match record:
+            case PartSeen():
+                _expect(record.part == self.parts, f"expected part {self.parts}, found {record.part}", where, "part")
+                self._expect_part(record.parent, where, "parent")
+                self.parts += 1
+            case CallOpened():
+                _expect(record.call == self.opened, f"expected call {self.opened}, found {record.call}", where, "call")
+                self._expect_part(record.head, where, "head")
+                self.opened += 1
+            case CallEnded():
+                self._expect_call(record.call, where)
+                self._expect_part(record.answer, where, "answer")
+                _expect(record.call not in self.ended, f"call {record.call} has ended before", where, "call")
+                self.ended.add(record.call)
+            case CallMeasured():
+                self._expect_call(record.call, where)
+                self._check_measured(record, where)
+
+    def _check_measured(self, record: CallMeasured, where: str) -> None:
+        _expect(record.call not in self.measured, f"call {record.call} was measured before", where, "call")
+        if record.of is None:
+            _expect(record.tokens == 0, "expected 0 tokens in common with nothing", where, "tokens")
+        else:
+            _expect(record.of in self.measured, "expected a call that was measured before", where, "of")
+            limit = min(record.prompt_tokens, self.measured[record.of])
+            _expect(0 < record.tokens <= limit, f"expected 1 to {limit}, the length of both prompts", where, "tokens")
+        self.measured[record.call] = record.prompt_tokens
+
+    def _expect_part(self, part: int | None, where: str, field: str) -> None:
+        _expect(part is None or part < self.parts, f"expected a part that was seen, found {part}", where, field)
+
+    def _expect_call(self, call: int, where: str) -> None:
+        _expect(call < self.opened, f"expected a call that was opened, found {call}", where, "call")
+
+
+def _expect(is_right: bool, message: str, where: str, field: str) -> None:
+    if not is_right:
+        raise TraceError(message, path=where, field=field)
 
 
 def _line(record: JournalRecord) -> bytes:

@@ -170,12 +170,19 @@ class Choice:
         arguments = function.get("arguments")
         call[2] += arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode() if arguments else ""
 
-    def sent_back(self) -> tuple[Part, int]:
-        """Return the output as the part it is when it is sent back whole, and its bytes."""
-        reasoning = "".join(self.reasoning)
+    def sent_back(self) -> Part:
+        """Return the output as the part it is when it is sent back whole."""
         calls = [(call_id, name, arguments) for call_id, name, arguments in self.calls]
-        part = answer_part("".join(self.content), calls, reasoning)
-        return part, part.text_bytes + part.reasoning_bytes
+        return answer_part("".join(self.content), calls, "".join(self.reasoning))
+
+    def alike_bytes(self) -> int:
+        """Return how many bytes of the thinking and of what follows it are alike at their start."""
+        if not self.reasoning:
+            return 0
+        behind = "".join(self.content) or "".join("".join(call[1:]) for call in self.calls)
+        thinking, behind = (" ".join(text.split()) for text in ("".join(self.reasoning), behind))
+        alike = next((i for i, (a, b) in enumerate(zip(thinking, behind, strict=False)) if a != b), len(behind))
+        return len(behind[:alike].encode())
 
     @property
     def tool_names(self) -> list[str]:

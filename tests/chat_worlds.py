@@ -140,8 +140,10 @@ class World:
     template: Template
     tokenizer: Tokenizer
     counts_end_mark: bool = True
-    reports_usage: bool = True
-    measures: bool = False
+    reports_usage: float = 1.0
+    """How often the server says what it counted."""
+    measures: float = 0.0
+    """How often it tells the token ids of a prompt."""
     thinks: bool = False
     now_s: float = 100.0
     prompts: list[list[str]] = field(default_factory=list)
@@ -175,13 +177,13 @@ class World:
         self.prompts.append(prompt)
         self.outputs.append(output)
         response: dict[str, Any] = {"choices": [{"index": 0, "message": answer, "finish_reason": "stop"}]}
-        if self.reports_usage:
+        if self.random.random() < self.reports_usage:
             response["usage"] = {"prompt_tokens": len(prompt), "completion_tokens": len(output)}
         self.now_s += 1
         exchange.response(200, at_s=self.now_s, content_type="application/json")
         exchange.chunk(orjson.dumps(response), at_s=self.now_s)
         exchange.end(at_s=self.now_s)
-        if self.measures:
+        if self.random.random() < self.measures:
             exchange.measured([self.numbers.setdefault(token, len(self.numbers)) for token in prompt])
         return answer
 
