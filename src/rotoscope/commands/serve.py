@@ -16,7 +16,7 @@ def serve(
     profile: Annotated[str, typer.Option(help="Engine whose rule of reuse the cache follows.")] = "vllm",
     max_batch: Annotated[int, typer.Option(help="Most requests that run at once.", min=1)] = 16,
     speed: Annotated[str, typer.Option(help="Times faster than modelled; 0 or 'max' does not wait at all.")] = "1",
-    seed: Annotated[int, typer.Option(help="Seed of what the model says.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of what the model says to requests that name none.")] = 0,
     script: Annotated[
         str, typer.Option(help="What the model says: MODULE:NAME of a function; else random words.")
     ] = "",

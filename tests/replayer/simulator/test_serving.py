@@ -288,6 +288,15 @@ async def test_the_model_sees_the_conversation_the_tools_and_the_seed() -> None:
 
 
 @in_event_loop
+async def test_a_request_may_bring_a_seed_of_its_own() -> None:
+    body = {"prompt": "Hi", "max_tokens": 8}
+    async with simulated(seed=5) as client:
+        said = [(await client.ask(TEXT, body | seed))["choices"] for seed in ({}, {"seed": 5}, {"seed": 0})]
+
+    assert said[0] == said[1] != said[2]
+
+
+@in_event_loop
 async def test_metrics_agree_with_the_sums_of_usage() -> None:
     async with simulated(profile="vllm") as client:
         usages = []
