@@ -380,6 +380,23 @@ def test_steps_that_wait_for_one_another_are_refused() -> None:
         plan_session(trace)
 
 
+def test_a_step_stands_behind_the_call_whose_tokens_it_waits_for() -> None:
+    trace = trace_of(
+        ParallelStart(region=0, num_branches=1),
+        grown(1, of=0, tokens=105, at_ms=40.0),
+        make_call(0, branch=(0, 0), at_ms=0.0, duration_ms=100.0),
+    )
+
+    assert [step.call for step in plan_session(trace).steps] == [0, 1]
+
+
+def test_waiting_for_tokens_of_a_call_that_comes_later_on_the_branch_is_refused() -> None:
+    trace = trace_of(grown(1, of=0, tokens=105, at_ms=40.0), make_call(0, at_ms=0.0, duration_ms=100.0))
+
+    with pytest.raises(TraceError, match="call 1 waits, through others, for itself"):
+        plan_session(trace)
+
+
 def test_a_reference_to_a_call_that_is_not_there_is_refused() -> None:
     trace = replace(trace_of(), events=(grown(1, of=0, tokens=110),))
 
