@@ -11,9 +11,12 @@ from collections.abc import Callable
 
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r\n?")
 _HAS_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*[^\]\s]')
-_COMMENT_LINES = re.compile(rb"(?:[\r\n]*:[^\r\n]*[\r\n])+")
+_LEAD = re.compile(rb"(?:[\r\n]|:[^\r\n]*[\r\n])*")
+"""Empty lines and comments in front of an event's own lines."""
 LARGEST_USAGE_BYTES = 16_384
 """An event longer than this is no usage chunk."""
+LARGEST_EVENT_BYTES = 64 << 20
+"""An event longer than this is not recorded."""
 
 
 class EventFilter:
@@ -36,25 +39,23 @@ class EventFilter:
     def feed(self, data: bytes) -> bytes:
         """Take in bytes and return those to forward."""
         if not self._buffer and data.endswith(b"\n\n") and data.find(b"\n\n") == len(data) - 2 and b"\r" not in data:
-            return b"" if self._take(event_data(data)) and self.withholds else data
+            return self._forwarded_of(data, 0)
         return self._feed_any(data)
 
     def finish(self) -> bytes:
         """Take what is left as the last event, as the stream has ended, and return the bytes to forward."""
-        rest, held = self._buffer, self.held
+        rest, forwarded = self._buffer, self._forwarded
         self._buffer, self._forwarded = b"", 0
-        if not rest:
-            return b""
-        return b"" if self._take(event_data(rest)) and self.withholds else held
+        return self._forwarded_of(rest, forwarded) if rest else b""
 
     def _feed_any(self, data: bytes) -> bytes:
         buffer = self._buffer + data
+        if len(buffer) > LARGEST_EVENT_BYTES:
+            raise ValueError("an event does not end")
         forward: list[bytes] = []
         forwarded, start = self._forwarded, 0
-        for border in _BLANK_LINE.finditer(buffer):
-            event = buffer[start : border.end()]
-            if not (self._take(event_data(event)) and self.withholds):
-                forward.append(event[forwarded:])
+        for border in _BLANK_LINE.finditer(buffer, max(0, len(self._buffer) - 3)):
+            forward.append(self._forwarded_of(buffer[start : border.end()], forwarded))
             start, forwarded = border.end(), 0
         rest = buffer[start:]
         now = self._forwardable(rest)
@@ -64,12 +65,22 @@ class EventFilter:
         self._buffer, self._forwarded = rest, forwarded
         return b"".join(forward)
 
+    def _forwarded_of(self, event: bytes, forwarded: int) -> bytes:
+        """Take a whole event, of which some bytes are forwarded, and return the others unless it is withheld."""
+        if self._take(event_data(event)) and self.withholds:
+            return event[forwarded : _lead(event)]
+        return event[forwarded:]
+
     def _forwardable(self, event: bytes) -> int:
         """Return how many bytes of an event that is not whole yet cannot belong to a usage chunk."""
         if not self.withholds or len(event) > LARGEST_USAGE_BYTES or _HAS_CHOICES.search(event):
             return len(event)
-        comments = _COMMENT_LINES.match(event)
-        return comments.end() if comments else 0
+        return _lead(event)
+
+
+def _lead(event: bytes) -> int:
+    lead = _LEAD.match(event)
+    return lead.end() if lead else 0
 
 
 def event_data(event: bytes) -> bytes:

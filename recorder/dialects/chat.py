@@ -140,35 +140,40 @@ class Choice:
             self.reasoning.append(reasoning)
             said = True
         if calls := delta.get("tool_calls"):
-            for position, call in enumerate(calls):
+            for call in calls:
                 if isinstance(call, dict):
-                    self._add_call(call, position)
+                    self._add_call(call)
             said = True
         if said:
             self.chunks += 1
             if self.first_at_s is None:
                 self.first_at_s = at_s
 
-    def _add_call(self, delta: dict[str, Any], position: int) -> None:
-        """Append to the tool call that a delta belongs to.
-
-        Some servers leave the index out or repeat one for all calls: then another id begins another call.
-        """
+    def _add_call(self, delta: dict[str, Any]) -> None:
+        """Append to the tool call that a delta belongs to; some servers repeat one index for all of an answer's calls."""
         function = delta.get("function")
         function = function if isinstance(function, dict) else {}
-        call_id = delta.get("id") or ""
-        index = delta.get("index")
-        if not isinstance(index, int):
-            index = position if call_id and position not in self._by_index else len(self._by_index) - 1
+        call_id, name = str(delta.get("id") or ""), str(function.get("name") or "")
+        index = self._index(delta.get("index"), call_id, is_start=bool(call_id or name))
         known = self._by_index.get(index)
         if known is None or (call_id and self.calls[known][0] not in ("", call_id)):
             known = self._by_index[index] = len(self.calls)
             self.calls.append(["", "", ""])
         call = self.calls[known]
-        call[0] = call[0] or str(call_id)
-        call[1] += str(function.get("name") or "") if not call[1] else ""
+        call[0] = call[0] or call_id
+        call[1] = call[1] or name
         arguments = function.get("arguments")
         call[2] += arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode() if arguments else ""
+
+    def _index(self, index: Any, call_id: str, *, is_start: bool) -> int:
+        """Return the index of a piece of a tool call; where a server leaves it out, another id or name begins another."""
+        if isinstance(index, int):
+            return index
+        for known, position in self._by_index.items():
+            if call_id and self.calls[position][0] == call_id:
+                return known
+        last = max(self._by_index, default=-1)
+        return last + 1 if is_start or last < 0 else last
 
     def sent_back(self) -> Part:
         """Return the output as the part it is when it is sent back whole."""
@@ -181,7 +186,7 @@ class Choice:
             return 0
         behind = "".join(self.content) or "".join("".join(call[1:]) for call in self.calls)
         thinking, behind = (" ".join(text.split()) for text in ("".join(self.reasoning), behind))
-        alike = next((i for i, (a, b) in enumerate(zip(thinking, behind, strict=False)) if a != b), len(behind))
+        alike = next((i for i, (a, b) in enumerate(zip(thinking, behind, strict=False)) if a != b), len(thinking))
         return len(behind[:alike].encode())
 
     @property
