@@ -109,7 +109,7 @@ def _between(body: bytes, start: int, end: int) -> list[Any] | None:
         messages = orjson.loads(b"[" + new[1:] + b"]")
     except orjson.JSONDecodeError:
         return None
-    return messages if isinstance(messages, list) else None
+    return messages or None
 
 
 def _end_of_messages(body: bytes, request: dict[str, Any]) -> int | None:

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from chat_wire import assistant, result, tool, user
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rotoscope.recorder.canonical import tools_part
+from rotoscope.recorder.hashing import KeyedHash
+from rotoscope.recorder.parts import BORDER_STEP, FIRST_BORDER_BYTES, KnownParts, border_ends
+
+DOMAIN = b"d" * 16
+
+
+def known_parts(key: bytes = b"k" * 32) -> KnownParts:
+    return KnownParts(KeyedHash(key))
+
+
+def test_a_growing_conversation_adds_only_what_is_new() -> None:
+    parts = known_parts()
+    messages = [user("a"), assistant("b")]
+    first = parts.behind_messages(DOMAIN, messages)
+    seen = len(parts.take_fresh())
+    second = parts.behind_messages(DOMAIN, [*messages, user("c")])
+
+    assert (first, seen) == (1, 2)
+    assert [(part.part, part.parent, part.role) for part in parts.take_fresh()] == [(second, first, "user")]
+
+
+def test_one_message_behind_two_histories_is_two_parts() -> None:
+    parts = known_parts()
+
+    assert parts.behind_messages(DOMAIN, [user("a"), user("c")]) != parts.behind_messages(
+        DOMAIN, [user("b"), user("c")]
+    )
+
+
+def test_prompts_of_two_domains_share_no_part() -> None:
+    parts = known_parts()
+
+    assert parts.behind_messages(DOMAIN, [user("a")]) != parts.behind_messages(b"e" * 16, [user("a")])
+
+
+def test_the_same_message_written_otherwise_is_one_part() -> None:
+    parts = known_parts()
+    plain = parts.behind_messages(DOMAIN, [user("a")])
+
+    assert parts.behind_messages(DOMAIN, [{"content": [{"type": "text", "text": "a"}], "role": "user"}]) == plain
+
+
+def test_a_result_is_no_message_of_the_user() -> None:
+    parts = known_parts()
+
+    assert parts.behind_messages(DOMAIN, [result("1", "a")]) != parts.behind_messages(DOMAIN, [user("a")])
+
+
+def test_tools_stand_behind_a_part() -> None:
+    parts = known_parts()
+    start = parts.behind_messages(DOMAIN, [user("a")])
+
+    assert parts.behind(start, tools_part([tool("x")], {})) != parts.behind(start, tools_part([tool("y")], {}))
+    assert parts.behind(start, tools_part([tool("x")], {})) == 1
+
+
+def test_digests_depend_on_the_key_only() -> None:
+    digests = []
+    for key in (b"k" * 32, b"k" * 32, b"l" * 32):
+        parts = known_parts(key)
+        parts.behind_messages(DOMAIN, [user("a")])
+        digests.append(parts.take_fresh()[0].digest)
+
+    assert digests[0] == digests[1] != digests[2]
+
+
+@given(size=st.integers(0, 100_000))
+def test_borders_rise_to_the_end_by_an_eighth_at_most(size: int) -> None:
+    ends = border_ends(size)
+
+    assert ends == sorted(set(ends))
+    assert ends[-1:] == ([size] if size else [])
+    for before, end in zip([0, *ends], ends, strict=False):
+        assert end - before <= max(FIRST_BORDER_BYTES, before // BORDER_STEP)
+
+
+def test_longer_texts_have_the_borders_of_shorter_ones() -> None:
+    assert border_ends(5000)[:20] == border_ends(9000)[:20]
+
+
+def test_no_text_is_kept() -> None:
+    parts = known_parts()
+    parts.behind_messages(DOMAIN, [user("CANARY")])
+
+    assert "CANARY" not in repr(parts) + repr(vars(parts))

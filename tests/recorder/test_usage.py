@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat_wire import usage
+
+from rotoscope.recorder.usage import Usage, chat_usage
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ({}, Usage()),
+        (usage(10, 5), Usage(10, 5)),
+        (usage(10, 5, cached=8, reasoning=3), Usage(10, 5, 8, 3)),
+        (usage(10, 0, cached=0, reasoning=0), Usage(10, 0, 0, 0)),
+        (usage(10, 5) | {"prompt_tokens_details": None, "completion_tokens_details": None}, Usage(10, 5)),
+        (usage(10, 5) | {"prompt_cache_hit_tokens": 4}, Usage(10, 5, 4)),
+        (usage(10, 5) | {"reasoning_tokens": 2}, Usage(10, 5, None, 2)),
+        ({"prompt_tokens": 10.0, "completion_tokens": True}, Usage(10)),
+        ({"prompt_tokens": 0, "completion_tokens": -1}, Usage()),
+        ({"prompt_tokens": "10", "completion_tokens": [5]}, Usage()),
+    ],
+)
+def test_counts_are_read_and_zeros_are_kept(raw: dict[str, Any], expected: Usage) -> None:
+    assert chat_usage(raw) == expected
+
+
+def test_thinking_is_part_of_the_output() -> None:
+    assert chat_usage(usage(10, 5, reasoning=9)).reasoning_tokens == 5
