@@ -226,6 +226,7 @@ def test_a_call_waits_for_the_end_of_those_whose_followers_did_not() -> None:
     starts = started(schedule, {0: 20.0, 1: 1.0, 2: 1.0, 3: 1.0}, tokens)
 
     assert [step.call for step in schedule.steps] == [0, 1, 2, 3]
+    assert [step.delivered for step in schedule.steps] == [(), ((0, 5),), (), ()]
     assert starts == [0.0, 5.0, 6.0, 20.0]
 
 
@@ -343,6 +344,17 @@ def test_a_cap_limits_a_tool_and_what_follows_it_together() -> None:
     )
 
     assert sleeps(trace, Gaps(cap_s=1.2)) == pytest.approx([1.0, 0.2])
+
+
+def test_a_cap_counts_no_tool_of_an_earlier_answer() -> None:
+    trace = trace_of(
+        make_call(0, at_ms=0.0, duration_ms=100.0),
+        make_call(1),
+        tool(0, 1000.0, call=0, at_ms=100.0),
+        Wait(kind="agent", duration_ms=500.0),
+    )
+
+    assert sleeps(trace, Gaps(cap_s=1.2)) == pytest.approx([1.0, 0.5])
 
 
 def test_a_cap_limits_scaled_gaps() -> None:
