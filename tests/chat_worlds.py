@@ -16,7 +16,6 @@ from typing import Any
 import orjson
 
 from rotoscope.recorder import Recorder
-from rotoscope.traces import Trace
 from rotoscope.traces.journal import JournalWriter
 
 Message = dict[str, Any]
@@ -127,6 +126,20 @@ class Template:
         return f"<|start|>{role}\n{text}<|end|>\n" if self.marks else f"### {role}:\n{text}\n\n"
 
 
+TEMPLATES: dict[str, Template] = {
+    "tools in the system block": Template(),
+    "trimmed": Template(trims=True),
+    "opened thinking": Template(opens_thinking=True),
+    "tools first": Template(tools_in="first"),
+    "tools in the last user message": Template(tools_in="last_user"),
+    "no tools, default system": Template(tools_in="nowhere", default_system=True),
+    "all in the last user message": Template(tools_in="last_user", system_in_last_user=True, shows_ids=True),
+    "thinking since the last user message": Template(keeps_thinking="since_last_user", tool_role="user", trims=True),
+    "thinking always": Template(keeps_thinking="always", opens_thinking=True),
+    "no marks": Template(marks=False),
+}
+
+
 def _text(message: Message) -> str:
     content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(piece["text"] for piece in content)
@@ -207,9 +220,6 @@ class World:
         for call in answer.get("tool_calls", ()):
             text += f"\n<tool_call>{call['function']['name']} {call['function']['arguments']}</tool_call>"
         return tokenize(text + ("<|end|>" if self.counts_end_mark and self.template.marks else ""), self.tokenizer)
-
-    def close(self) -> Trace | None:
-        return self.recorder.close()
 
 
 def play(world: World, *, calls: int, sends_thinking_back: bool) -> None:
