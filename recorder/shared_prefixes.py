@@ -84,6 +84,8 @@ class SharedPrefixes:
                 shared.of, shared.common = self.by_id[str(stream)], tokens
                 shared.low = shared.high = tokens
                 return
+            if all(other.first.number in run.exact for other in self):
+                return  # measured, and like none of the others
         self._link(shared, before)
 
     def _link(self, shared: Shared, place: Place) -> None:
