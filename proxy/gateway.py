@@ -36,6 +36,8 @@ class Gateway:
     """How many requests came, recorded or not."""
     calls = 0
     """How many of them the recorder took for calls."""
+    answered = 0
+    """How many calls the upstream answered with status 200, to their end."""
 
     def __init__(
         self,
@@ -110,6 +112,7 @@ class Gateway:
             request.content if passes_as_it_comes else exchange.upstream_body,
             shortens=exchange.upstream_body is not body,
         )
+        self.answered += exchange.recorded and relay.is_success
         if relay.failure:
             self._say(f"a call failed: upstream {self._upstream.origin}: {relay.failure}")
         if self._measurer is not None and exchange.recorded and relay.is_success:

@@ -19,7 +19,7 @@ from rotoscope.proxy.child import Child
 from rotoscope.proxy.gateway import Gateway
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.place import Place, claim
-from rotoscope.proxy.summary import summary
+from rotoscope.proxy.summary import counted, summary
 from rotoscope.proxy.upstream import Upstream, open_session, upstream_as_is, upstream_given
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.errors import UnusableInput
@@ -89,7 +89,7 @@ def record(options: RecordOptions) -> int:
 
 
 async def _run(options: RecordOptions, place: Place) -> int:
-    asyncio.get_running_loop().set_exception_handler(_name_only)
+    asyncio.get_running_loop().set_exception_handler(tell_kind_of_error)
     recorder = Recorder(JournalWriter(place.journal))
     child = Child()
     with child.signals_forwarded():
@@ -106,12 +106,10 @@ async def _run(options: RecordOptions, place: Place) -> int:
             # Prompts are in memory from here on; a crash must not write them to disk. The command keeps its own limit.
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
             status = await child.wait()
-        if gateway.calls:
-            _finish(recorder, place)
-        else:
-            say(_nothing_recorded(gateway.requests, in_trouble=bool(recorder.trouble)))
-            recorder.close()
-            place.give_up()
+        try:
+            _finish(recorder, gateway, place)
+        except Exception as error:  # noqa: BLE001 - whatever fails here, the status that comes back is the command's
+            say(_no_trace(place, type(error).__name__))
     return status
 
 
@@ -141,9 +139,13 @@ async def _measuring(options: RecordOptions, session: aiohttp.ClientSession) -> 
         await asyncio.wait([task])
 
 
-def _finish(recorder: Recorder, place: Place) -> None:
+def _finish(recorder: Recorder, gateway: Gateway, place: Place) -> None:
     """Write the trace, then remove the journal; tell what was recorded."""
     trace = recorder.close()
+    if trace is None and not gateway.answered:
+        place.give_up()
+        say(_nothing_recorded(gateway, in_trouble=bool(recorder.trouble)))
+        return
     if trace is None:
         say(_no_trace(place, "it could not be made"))
         return
@@ -169,11 +171,13 @@ def say(line: str) -> None:
         sys.stderr.flush()
 
 
-def _nothing_recorded(requests: int, *, in_trouble: bool) -> str:
-    if in_trouble:
+def _nothing_recorded(gateway: Gateway, *, in_trouble: bool) -> str:
+    if gateway.calls:
+        reason = f"{counted(gateway.calls, 'call')} came, and the server answered none of them"
+    elif in_trouble:
         reason = "what the recorder could not do is told above"
-    elif requests:
-        reason = f"{requests} {'request' if requests == 1 else 'requests'} came, none to /chat/completions"
+    elif gateway.requests:
+        reason = f"{counted(gateway.requests, 'request')} came, none to /chat/completions"
     else:
         reason = (
             f"no request came; clients that do not read {' or '.join(BASE_URL_VARIABLES[:2])} "
@@ -182,6 +186,6 @@ def _nothing_recorded(requests: int, *, in_trouble: bool) -> str:
     return f"NOTHING WAS RECORDED: {reason}"
 
 
-def _name_only(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def tell_kind_of_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Tell that something went wrong outside any call, without the text of it, which may hold what passed."""
     _log.warning("an error of the gateway outside any call: %s", type(context.get("exception")).__name__)

@@ -15,10 +15,10 @@ def summary(trace: Trace) -> list[str]:
     calls = list(trace.calls())
     prompt_tokens = sum(call.prompt_tokens for call in calls)
     completion_tokens = sum(call.completion_tokens for call in calls)
-    counted = f"{prompt_tokens:,} prompt tokens, {completion_tokens:,} completion tokens"
-    lines = [f"{_count(len(calls), 'call')}{_endings(calls)}, {counted}"]
+    tokens = f"{prompt_tokens:,} prompt tokens, {completion_tokens:,} completion tokens"
+    lines = [f"{counted(len(calls), 'call')}{_endings(calls)}, {tokens}"]
     if estimated := sum(_is_estimated(call, trace) for call in calls):
-        lines.append(f"{_count(estimated, 'call')} came without usage from the server: tokens are estimates there")
+        lines.append(f"{counted(estimated, 'call')} came without usage from the server: tokens are estimates there")
     if rate := live_hit_rate(calls):
         lines.append(f"live hit rate {rate[0]:.1%}: cached tokens of prompt tokens, as the server told for {rate[1]}")
     return lines
@@ -30,7 +30,7 @@ def live_hit_rate(calls: Sequence[Call]) -> tuple[float, str] | None:
     prompt_tokens = sum(call.prompt_tokens for call in told)
     if not prompt_tokens:
         return None
-    return sum(call.cached_tokens or 0 for call in told) / prompt_tokens, _count(len(told), "call")
+    return sum(call.cached_tokens or 0 for call in told) / prompt_tokens, counted(len(told), "call")
 
 
 def _endings(calls: Sequence[Call]) -> str:
@@ -42,5 +42,6 @@ def _is_estimated(call: Call, trace: Trace) -> bool:
     return (call.prompt_tokens_source or trace.token_source) == "estimate"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in the right form."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,10 @@ def test_folder_that_is_a_file_is_unusable(tmp_path: Path) -> None:
 
     with pytest.raises(UnusableInput, match="taken: traces cannot be written here: File exists"):
         claim(tmp_path / "taken")
+
+
+def test_recordings_that_start_at_the_same_time_get_different_numbers(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        places = list(pool.map(lambda _: claim(tmp_path), range(64)))
+
+    assert len({place.journal for place in places}) == 64

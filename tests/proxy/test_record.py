@@ -22,7 +22,7 @@ import pytest
 from aiohttp import web
 from loopback import PATIENCE_S, Handler, chat_answer, chat_chunk, serving, sse, usage_chunk
 
-from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream
+from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream, tell_kind_of_error
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.reader import load
 
@@ -32,6 +32,11 @@ def call(body, path="/chat/completions", base=os.environ["OPENAI_BASE_URL"]):
     request = urllib.request.Request(base + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)
+def refused(body):
+    try:
+        call(body, "/refused/chat/completions")
+    except urllib.error.HTTPError as error:
+        return error.code
 def ask(text):
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
     return call(body)["choices"][0]["message"]["content"]
@@ -78,7 +83,9 @@ async def ended(process: asyncio.subprocess.Process) -> Ended:
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
-    """Answer any chat request."""
+    """Answer any chat request, but refuse where the path says so."""
+    if "refused" in request.path:
+        return web.json_response({"error": {"message": "no"}}, status=401)
     if not request.path.endswith("/chat/completions"):
         return web.json_response({"data": []})
     await request.json()
@@ -162,41 +169,52 @@ for stream in range(3):
     os.dup2(os.open(sys.argv[1], os.O_RDWR), stream)
 os.execv(sys.argv[2], sys.argv[2:])
 """
-COUNTER = """
+APART_FROM_THE_TERMINAL = """
 import os, signal, sys
-interrupts = []
-signal.signal(signal.SIGINT, lambda *_: (interrupts.append(1), os.write(said, b"interrupted\\n")))
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(40 + len(interrupts)))
 said = os.open(sys.argv[1], os.O_WRONLY)
+watcher = os.fork()
+if not watcher:  # stays in the foreground of the terminal, and tells when the interrupt has come
+    signal.signal(signal.SIGINT, lambda *_: os.write(said, b"interrupted\\n"))
+    os.write(said, b"watching\\n")
+    while True:
+        signal.pause()
+os.setpgid(0, 0)
+interrupts = []
+signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
+def end(*_):
+    os.kill(watcher, signal.SIGKILL)
+    sys.exit(40 + len(interrupts))
+signal.signal(signal.SIGTERM, end)
 os.write(said, b"ready\\n")
 while True:
     signal.pause()
 """
 
 
-def test_interrupt_of_a_terminal_comes_once(tmp_path: Path) -> None:
+def test_interrupt_of_a_terminal_is_left_to_the_terminal(tmp_path: Path) -> None:
     said = tmp_path / "said"
     os.mkfifo(said)
     heard = os.open(said, os.O_RDWR)
     leader, terminal = pty.openpty()
     recording = [sys.executable, "-m", "rotoscope", "record", "--upstream", "http://127.0.0.1:9", "-o", str(tmp_path)]
-    command = [*recording, sys.executable, "-c", COUNTER, str(said)]
+    command = [*recording, sys.executable, "-c", APART_FROM_THE_TERMINAL, str(said)]
     process = subprocess.Popen(
         [sys.executable, "-c", AS_OF_A_TERMINAL, os.ttyname(terminal), *command],
         start_new_session=True,
         env=clean_environment(),
     )
 
-    def wait_to_hear(line: bytes) -> None:
-        assert select.select([heard], [], [], PATIENCE_S)[0], "the command said nothing"
-        assert os.read(heard, 100) == line
+    def wait_to_hear(lines: set[bytes]) -> None:
+        while lines:
+            assert select.select([heard], [], [], PATIENCE_S)[0], f"nothing was heard, expected {lines}"
+            lines -= set(os.read(heard, 100).splitlines())
 
     try:
-        wait_to_hear(b"ready\n")
+        wait_to_hear({b"watching", b"ready"})
         os.write(leader, b"\x03")
-        wait_to_hear(b"interrupted\n")
+        wait_to_hear({b"interrupted"})
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=PATIENCE_S) == 41
+        assert process.wait(timeout=PATIENCE_S) == 40
     finally:
         process.kill()
         process.wait()
@@ -238,6 +256,10 @@ def test_what_cannot_be_recorded_fails_in_one_sentence_before_the_command_starts
     ("source", "says"),
     [
         ("", "no request came; clients that do not read OPENAI_BASE_URL or OPENAI_API_BASE need the address in"),
+        (
+            "refused({'model': 'm', 'messages': [{'role': 'user', 'content': 'x'}]})",
+            "1 call came, and the server answered",
+        ),
         ("call({'x': 'y'}, '/unknown')", "1 request came, none to /chat/completions"),
         ("call({'input': 'x'}, '/responses')", "what the recorder could not do is told above"),
     ],
@@ -322,6 +344,19 @@ def test_upstream_is_the_given_one_then_that_of_the_environment() -> None:
     assert chosen_upstream(None, environment).base_url("") == "/api"
     with pytest.raises(UnusableInput):
         chosen_upstream(None, {"OPENAI_BASE_URL": ""})
+
+
+def test_error_outside_any_call_is_told_by_its_kind_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(tell_kind_of_error)
+        loop.call_exception_handler({"message": "secret", "exception": ValueError("secret")})
+
+    asyncio.run(run())
+
+    assert caplog.messages == ["an error of the gateway outside any call: ValueError"]
 
 
 CANARY = "canary-7f3a91"
