@@ -115,13 +115,15 @@ def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tupl
     attempts: dict[int, int] = {}
     pending: dict[int, list[int]] = {}
     for call in opened:
-        before = [x for x in pending.pop(call.head, ()) if ends[x].at_ms <= call.at_ms]
+        failed = pending.setdefault(call.head, [])
+        before = [x for x in failed if ends[x].at_ms <= call.at_ms]
         if _is_failed(ends.get(call.call)):
-            pending[call.head] = [*before, call.call]
+            failed.append(call.call)
         else:
             attempts[call.call] = len(before) + 1
+            pending[call.head] = [x for x in failed if x not in before]
     refused = 0
-    for *before, last in pending.values():
+    for *before, last in filter(None, pending.values()):
         if 400 <= ends[last].status < 500:
             refused += 1
         else:

@@ -25,6 +25,7 @@ class Region:
     """Branch by branch, by their first calls."""
     begins_before: int = 0
     """The call that the start of the region stands before."""
+    last_call: int = 0
     start_ms: float = 0.0
     end_ms: float = 0.0
     is_started: bool = False
@@ -81,6 +82,7 @@ def _concurrent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> list[list[i
 def _place_in_time(region: Region, calls: Sequence[SeenCall], turns: Sequence[Turn], lanes: Lanes) -> None:
     members = [call for call in calls if turns[call.number].conversation in region.conversations]
     first = members[0]
+    region.last_call = members[-1].number
     region.end_ms = max(call.end_ms for call in members)
     around = [
         call

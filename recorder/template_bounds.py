@@ -108,9 +108,17 @@ class Bounds:
         return int(max(0.0, self._floors[part] + _most_up_to(self._tree.node(part))))
 
     def least(self, call: SeenCall, other: SeenCall) -> int:
-        """Return how many tokens of their prompts two calls share at least."""
+        """Return how many tokens of their prompts two calls share at least.
+
+        Where that would be more than one of them has, the template does something else, and nothing is certain.
+        """
         if call.head == other.head:
             return self._least_of_repeated(call, other)
+        least = self._least_of_different(call, other)
+        counted = [x.reported_prompt_tokens for x in (call, other) if x.reported_prompt_tokens is not None]
+        return 0 if any(least > tokens for tokens in counted) else least
+
+    def _least_of_different(self, call: SeenCall, other: SeenCall) -> int:
         mine, theirs = self._tree.node(call.head), self._tree.node(other.head)
         shared = common_length(call.path, other.path)
         if shared == 0 or shared < max(mine.leading, theirs.leading):

@@ -53,22 +53,23 @@ class Timeline:
         for call in self.run.calls:
             for region in self.lanes.regions:
                 if region.begins_before == call.number:
-                    self._start(region)
+                    self._start(region, call)
             self._write_call(call, self.turns[call.number])
         return tuple(self.events)
 
-    def _start(self, region: Region) -> None:
-        self._join(region.start_ms)
+    def _start(self, region: Region, before: SeenCall) -> None:
+        self._join(before, region.start_ms)
         self._wait(None, region.start_ms, "agent" if self.asked else "think")
         self.events.append(ParallelStart(region=region.number, num_branches=len(region.conversations)))
         for index in range(len(region.conversations)):
             self.cursors[region.number, index] = region.start_ms
         region.is_started = True
 
-    def _join(self, now_ms: float) -> None:
+    def _join(self, before: SeenCall, now_ms: float) -> None:
         """Join the regions that have ended when the root goes on."""
         for region in self.lanes.regions:
-            if region.is_started and not region.is_joined and region.end_ms <= now_ms:
+            has_ended = region.last_call < before.number and region.end_ms <= now_ms
+            if region.is_started and not region.is_joined and has_ended:
                 self.events.append(ParallelEnd(region=region.number))
                 self.cursors[None] = max(self.cursors.get(None, 0.0), region.end_ms)
                 region.is_joined = True
@@ -76,7 +77,7 @@ class Timeline:
     def _write_call(self, call: SeenCall, turn: Turn) -> None:
         branch = self.lanes.branches[turn.conversation]
         if branch is None:
-            self._join(call.start_ms)
+            self._join(call, call.start_ms)
         if turn.carries_tools and turn.before is not None:
             self._run_tools(self.run.calls[turn.before], turn.carries_tools, call, branch)
         else:
