@@ -6,12 +6,15 @@ shared prefixes. Ranks there do not depend on the order in which sessions run, n
 
 1. shared prefixes that are one for the run,
 2. then for each copy of the corpus its own shared prefixes (groups) and its calls, by trace and number.
+
+Calls of different cache domains share nothing, though all go to one server (R1): each domain of a campaign has shared
+prefixes of its own, those of domain 0 first.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
@@ -22,10 +25,11 @@ from rotoscope.traces.model import Call, SharedPrefix, Trace
 
 
 class SharedKey(NamedTuple):
-    """What makes two shared prefixes the same one (R7)."""
+    """What makes two shared prefixes the same one (R7), for calls of one cache domain."""
 
     campaign: str
     id: str
+    domain: int = 0
 
 
 Origin: TypeAlias = SharedKey | int | None
@@ -69,7 +73,7 @@ class Partings:
     def __init__(self, traces: Sequence[Trace], sessions: int) -> None:
         self._sessions = sessions
         self._common: dict[tuple[SharedKey | None, int], _CommonPlace] = {}
-        self.shared = _merged(traces)
+        self.shared = _of_each_domain(_merged(traces), traces)
         for stream in self.shared.values():
             self._place(stream.of, stream.leaves_at, len(traces)).add_shared(stream)
         self._calls = [self._of_trace(trace, number, len(traces)) for number, trace in enumerate(traces)]
@@ -198,7 +202,7 @@ class _CommonPlace:
 
 def _origin(forest: Forest, call: Call, campaign: str) -> tuple[Origin, int]:
     owner = forest.owner(call.prefix.of, call.prefix.tokens)
-    return (SharedKey(campaign, owner) if isinstance(owner, str) else owner), call.prefix.tokens
+    return (SharedKey(campaign, owner, call.domain) if isinstance(owner, str) else owner), call.prefix.tokens
 
 
 def _repeats(call: Call) -> bool:
@@ -221,6 +225,18 @@ def _merged(traces: Sequence[Trace]) -> dict[SharedKey, SharedStream]:
                 )
             merged[stream.key] = replace(known, tokens=max(known.tokens, stream.tokens))
     return merged
+
+
+def _of_each_domain(merged: Mapping[SharedKey, SharedStream], traces: Sequence[Trace]) -> dict[SharedKey, SharedStream]:
+    """Give each cache domain of a campaign the shared prefixes of domain 0."""
+    domains = sorted({(call.domain, trace.campaign) for trace in traces for call in trace.calls() if call.domain})
+    streams = dict(merged)
+    for domain, campaign in domains:
+        for stream in merged.values():
+            if stream.key.campaign == campaign:
+                key, of = stream.key._replace(domain=domain), stream.of and stream.of._replace(domain=domain)
+                streams[key] = replace(stream, key=key, of=of)
+    return streams
 
 
 def _shared_stream(

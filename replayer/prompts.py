@@ -56,11 +56,11 @@ class PromptPlan:
 
     def shared_prefix(self, name: SharedName) -> SentTokens:
         """Return the tokens of a shared prefix that streams begin like."""
-        return self._shared_stream(SharedKey(name.campaign, name.id), name.copy or 0).sent()
+        return self._shared_stream(SharedKey(name.campaign, name.id, name.domain), name.copy or 0).sent()
 
     def _shared_stream(self, key: SharedKey, copy: int) -> TokenStream:
         of = self._partings.shared[key]
-        name = SharedName(key.campaign, key.id, copy if of.by_copy else None)
+        name = SharedName(key.campaign, key.id, copy if of.by_copy else None, key.domain)
         stream = self._shared.get(name)
         if stream is None:
             stream = self._make_shared(name, self._partings.of_shared(key, copy), of.tokens, copy)
@@ -70,9 +70,10 @@ class PromptPlan:
         return stream
 
     def _make_shared(self, name: SharedName, parting: Parting, tokens: int, copy: int) -> TokenStream:
+        scope = ("shared", name.copy, name.domain) if name.domain else ("shared", name.copy)
         stream = self._stream(
             name,
-            (name.campaign, ("shared", name.copy), name.id),
+            (name.campaign, scope, name.id),
             parting,
             of=self._shared_stream(parting.of, copy) if isinstance(parting.of, SharedKey) else None,
             prompt_tokens=tokens,

@@ -24,6 +24,7 @@ class SharedName(NamedTuple):
     campaign: str
     id: str
     copy: int | None
+    domain: int = 0
 
 
 class CallName(NamedTuple):

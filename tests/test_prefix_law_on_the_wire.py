@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import Gaps
-from rotoscope.traces import Trace, dumps
+from rotoscope.testing import make_call, trace_of
+from rotoscope.traces import Prefix, SharedPrefix, SharedPrefixLink, Trace, dumps
 from rotoscope.traces.formats.recognise import open_trace
 
 Ids = NDArray[np.uint32]
@@ -47,10 +48,32 @@ def test_prompts_on_the_wire_share_what_the_trace_says(
     name: str, returns_ids: bool, data_dir: Path, tmp_path: Path
 ) -> None:
     trace = open_trace(data_dir / name)
-    plain = json.loads(dumps(trace))
 
     sent = asyncio.run(prompts_on_the_wire(trace, tmp_path, returns_ids=returns_ids))
 
+    check_against_file(sent, json.loads(dumps(trace)))
+
+
+@pytest.mark.parametrize("returns_ids", [True, False], ids=["server ids", "no ids"])
+def test_models_with_one_system_prompt_share_nothing_on_the_wire(returns_ids: bool, tmp_path: Path) -> None:
+    system = [SharedPrefix("s0", "system", 40), SharedPrefix("s1", "group", 60, SharedPrefixLink("s0", 30))]
+    prefixes: list[tuple[int | str, int, int]] = [
+        *(("s0", 40, 0), ("s0", 40, 1), ("s1", 60, 1), ("s1", 50, 0)),
+        *((0, 110, 0), (1, 110, 1), ("s0", 20, 2)),
+    ]
+    calls = [
+        make_call(call, isl=100 if call < 4 else 130, prefix=Prefix(of, tokens, "ids"), domain=domain)
+        for call, (of, tokens, domain) in enumerate(prefixes)
+    ]
+    trace = trace_of(*calls, shared_prefixes=system)
+
+    sent = asyncio.run(prompts_on_the_wire(trace, tmp_path, returns_ids=returns_ids))
+
+    check_against_file(sent, json.loads(dumps(trace)))
+    assert common_prefix(sent[0], sent[1]) == 0
+
+
+def check_against_file(sent: Mapping[int, Ids], plain: dict[str, Any]) -> None:
     calls = {event["call"]: event for event in plain["events"] if "prefix" in event}
     assert {call: len(ids) for call, ids in sent.items()} == {n: call["prompt_tokens"] for n, call in calls.items()}
     assert common_prefixes(sent) == expected_of_references(plain["shared_prefixes"], calls)
@@ -104,12 +127,13 @@ def common_prefix(a: Ids, b: Ids) -> int:
 
 
 def expected_of_references(shared: Sequence[dict[str, Any]], calls: Mapping[int, dict[str, Any]]) -> dict[Pair, int]:
-    """Follow the references of the file: LCP(c, x) is n where x is named, else min(n, LCP(named, x))."""
+    """Follow the references of the file: LCP(c, x) is n where x is named, else min(n, LCP(named, x)), 0 across domains."""
     nodes: list[int | str] = [one["id"] for one in shared] + sorted(calls)
     rank = {node: number for number, node in enumerate(nodes)}
     links = {one["id"]: one.get("prefix") or {"of": None, "tokens": 0} for one in shared}
     links |= {number: call["prefix"] for number, call in calls.items()}
     lengths = {number: call["prompt_tokens"] for number, call in calls.items()}
+    domains = {number: call.get("domain", 0) for number, call in calls.items()}
 
     def lcp(a: int | str, b: int | str) -> float:
         if a == b:
@@ -118,7 +142,10 @@ def expected_of_references(shared: Sequence[dict[str, Any]], calls: Mapping[int,
         link = links[later]
         return 0 if link["of"] is None else min(link["tokens"], lcp(link["of"], earlier))
 
-    return {(a, b): int(min(lcp(a, b), lengths[a], lengths[b])) for a, b in combinations(sorted(calls), 2)}
+    def of_prompts(a: int, b: int) -> int:
+        return int(min(lcp(a, b), lengths[a], lengths[b])) if domains[a] == domains[b] else 0
+
+    return {(a, b): of_prompts(a, b) for a, b in combinations(sorted(calls), 2)}
 
 
 def expected_of_blocks(source: dict[str, Any], lengths: Mapping[int, Pair]) -> dict[Pair, int]:

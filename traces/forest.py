@@ -52,7 +52,10 @@ class Forest:
         return self._stream_tokens[node]
 
     def common_prefix(self, a: Node, b: Node) -> int:
-        """Return how many leading tokens the streams of `a` and `b` share."""
+        """Return how many leading tokens the streams of `a` and `b` share, where both are of one cache domain.
+
+        Calls of two domains share nothing, whatever this says of the shared prefixes that both begin like (R1).
+        """
         common = min(self._stream_tokens[a], self._stream_tokens[b])
         while a != b:
             if self._rank[a] < self._rank[b]:

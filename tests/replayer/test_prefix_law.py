@@ -44,19 +44,26 @@ class Truth:
         return truth
 
     def _add_session(self, trace: Trace, session: int, copy: int) -> None:
+        calls: dict[int | str | None, Node | None] = {}
+        shared = {domain: self._add_shared(trace, domain, copy) for domain in {call.domain for call in trace.calls()}}
+        for call in trace.calls():
+            calls[call.call] = name = ("session", session, call.call)
+            of = (calls | shared[call.domain])[call.prefix.of]
+            self._add(name, of, call.prefix.tokens, call.prompt_tokens + call.completion_tokens)
+            self.prompt_tokens[name] = call.prompt_tokens
+
+    def _add_shared(self, trace: Trace, domain: int, copy: int) -> dict[int | str | None, Node | None]:
+        """Add the shared prefixes that calls of one domain begin like, which no other domain has (R1)."""
         names: dict[int | str | None, Node | None] = {None: None}
         own_copy: set[str] = set()
         for shared in trace.shared_prefixes:
             parent = shared.prefix
             if shared.kind == "group" or (parent and parent.of in own_copy):
                 own_copy.add(shared.id)
-            name: Node = (trace.campaign, shared.id, copy if shared.id in own_copy else "all")
+            name: Node = (trace.campaign, shared.id, copy if shared.id in own_copy else "all", domain)
             names[shared.id] = name
             self._add(name, names[parent.of if parent else None], parent.tokens if parent else 0, shared.tokens)
-        for call in trace.calls():
-            names[call.call] = name = ("session", session, call.call)
-            self._add(name, names[call.prefix.of], call.prefix.tokens, call.prompt_tokens + call.completion_tokens)
-            self.prompt_tokens[name] = call.prompt_tokens
+        return names
 
     def _add(self, name: Node, of: Node | None, tokens: int, length: int) -> None:
         self.links[name] = of, tokens
@@ -132,7 +139,7 @@ def replay(traces: list[Trace], vocabulary: Vocabulary, *, sessions: int, server
 
 
 def truth_name(name: SharedName) -> Node:
-    return (name.campaign, name.id, "all" if name.copy is None else name.copy)
+    return (name.campaign, name.id, "all" if name.copy is None else name.copy, name.domain)
 
 
 def shared_tokens(plan: PromptPlan, name: StreamName | None) -> Tokens:
