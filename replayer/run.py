@@ -198,7 +198,10 @@ def _findings_of_tokens(plan: PromptPlan) -> list[str]:
     if plan.crowded:
         found.append(f"{plan.crowded} streams need more than one token to part: the vocabulary is small")
     if plan.unseparated:
-        found.append(f"{plan.unseparated} streams went on by chance like another one where they should part")
+        found.append(
+            f"{plan.unseparated} streams went on like another one where they should part: "
+            "usually the server answered a repeated prompt as before"
+        )
     return found
 
 

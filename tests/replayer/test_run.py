@@ -23,7 +23,7 @@ from rotoscope.replayer.simulator.server import SimulatorOptions, running_simula
 from rotoscope.replayer.summary import Summary
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.testing import make_call, make_trace, trace_of
-from rotoscope.traces import ParallelStart, Trace, UnusableInput
+from rotoscope.traces import ParallelStart, Prefix, Trace, UnusableInput
 from rotoscope.traces.analysis.optimum import Assumptions, planned_hits
 from rotoscope.traces.analysis.profiles import PROFILES
 
@@ -102,6 +102,22 @@ async def test_the_key_is_sent_and_written_nowhere(tmp_path: Path) -> None:
 
     assert keys == [f"Bearer {CANARY}"]
     assert_holds_no_canary(tmp_path)
+
+
+@in_event_loop
+async def test_a_note_says_why_repeated_prompts_went_on_alike(tmp_path: Path) -> None:
+    repeated = trace_of(
+        make_call(0, isl=100, osl=20),
+        make_call(1, isl=100, osl=20, prefix=Prefix(0, 100, "ids")),
+        make_call(2, isl=150, prefix=Prefix(1, 120, "ids")),
+    )
+
+    async with serving_completions(perfect) as server:
+        summary = await replayed([repeated], server.url, tmp_path)
+
+    (note,) = [note for note in summary.notes if "streams went on" in note]
+    assert note.startswith("1 streams went on like another one where they should part")
+    assert "answered a repeated prompt as before" in note
 
 
 @in_event_loop
