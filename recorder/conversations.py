@@ -64,7 +64,7 @@ class Threader:
             kept = len(parts)
         else:
             kept = common_length(conversation.messages, ids)
-        carries = self._tool_results(parts, conversation.last_length) if kept > conversation.last_length else 0
+        carries = self._tool_results(parts, conversation.last_length) if kept >= conversation.last_length else 0
         self._put(conversation, call, ids)
         return Turn(conversation.number, parts, kept, None if before is None else before.number, carries)
 
@@ -92,7 +92,9 @@ class Threader:
         conversation.last_length = len(ids)
 
     def _tool_results(self, parts: Sequence[int], answer: int) -> int:
-        """Count the tool results behind the answer at index `answer`."""
+        """Count the tool results behind the answer at index `answer`, which the client may have written anew."""
+        if answer >= len(parts) or self._run.tree[parts[answer]].role != "assistant":
+            return 0
         count = 0
         while answer + 1 + count < len(parts) and self._run.tree[parts[answer + 1 + count]].role == "tool":
             count += 1

@@ -8,9 +8,10 @@ from __future__ import annotations
 import secrets
 from hashlib import blake2b
 
+from rotoscope.traces.journal import SHORT_DIGEST_BYTES
+
 KEY_BYTES = 32
 DIGEST_BYTES = 16
-SHORT_BYTES = 8
 
 
 def new_key() -> bytes:
@@ -40,7 +41,7 @@ class KeyedHash:
 
     def borders(self, text: bytes, ends: list[int]) -> list[bytes]:
         """Return the short digest of the text up to each of its borders, which rise."""
-        hasher = blake2b(digest_size=SHORT_BYTES, key=self._key)
+        hasher = blake2b(digest_size=SHORT_DIGEST_BYTES, key=self._key)
         digests, start = [], 0
         for end in ends:
             hasher.update(text[start:end])

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rotoscope.recorder.hashing import SHORT_BYTES
-from rotoscope.recorder.parts import border_ends
-from rotoscope.traces.journal import PartSeen
+from rotoscope.traces.journal import SHORT_DIGEST_BYTES, PartSeen, border_ends
 
-_HEX = 2 * SHORT_BYTES
+_HEX = 2 * SHORT_DIGEST_BYTES
 _LEADING_ROLES = ("system", "tools")
 
 

@@ -9,20 +9,7 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, message_part
 from rotoscope.recorder.hashing import KeyedHash
-from rotoscope.traces.journal import PartSeen
-
-FIRST_BORDER_BYTES = 128
-BORDER_STEP = 8
-"""Each border of a long text is an eighth of the way further."""
-
-
-def border_ends(size: int) -> list[int]:
-    """Return where digests of a text of `size` bytes are taken; the last is its end."""
-    ends, end = [], 0
-    while end < size:
-        end = min(size, end + max(FIRST_BORDER_BYTES, end // BORDER_STEP))
-        ends.append(end)
-    return ends
+from rotoscope.traces.journal import PartSeen, border_ends
 
 
 class KnownParts:

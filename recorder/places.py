@@ -18,6 +18,7 @@ from collections.abc import Hashable, Sequence
 
 from rotoscope.recorder.calls import BYTES_PER_TOKEN
 from rotoscope.recorder.part_tree import PartTree
+from rotoscope.traces.journal import border_ends
 
 MESSAGE_TOKENS = 4.0
 """What a template usually adds to a message."""
@@ -118,12 +119,13 @@ class PlaceTree:
             before = self.answer_start(before)
             places.append(before)
             weight = float(END_MARK_TOKENS)
-        borders = self._tree.border_digests(part)
         text = (seen.text_bytes + (seen.reasoning_bytes if reasoning else 0)) / BYTES_PER_TOKEN
-        for digest in borders:
-            before = self._child(before, (seen.role, reasoning, digest), text / len(borders))
+        start = 0
+        for digest, end in zip(self._tree.border_digests(part), border_ends(seen.loose_bytes), strict=True):
+            before = self._child(before, (seen.role, reasoning, digest), text * (end - start) / seen.loose_bytes)
             places.append(before)
-        places.append(self._child(before, (seen.role, reasoning, "end"), weight if borders else weight + text))
+            start = end
+        places.append(self._child(before, (seen.role, reasoning, "end"), weight if start else weight + text))
         return places
 
     def _child(self, parent: Place, label: Hashable, weight: float) -> Place:

@@ -23,6 +23,11 @@ from rotoscope.traces.model import Count, FinishReason, Flag, HexId, Millisecond
 JOURNAL_FORMAT = "rotoscope.journal"
 JOURNAL_VERSION = 1
 
+SHORT_DIGEST_BYTES = 8
+FIRST_BORDER_BYTES = 128
+BORDER_STEP = 8
+"""Each border of a long text is an eighth of the way further."""
+
 Digest: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{32}$")]
 ShortDigests: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^([0-9a-f]{16})*$")]
 """Digests of 8 bytes, one behind the other."""
@@ -169,6 +174,15 @@ class Journal:
     records: tuple[JournalRecord, ...]
 
 
+def border_ends(size: int) -> list[int]:
+    """Return where digests of a text of `size` bytes are taken; the last is its end."""
+    ends, end = [], 0
+    while end < size:
+        end = min(size, end + max(FIRST_BORDER_BYTES, end // BORDER_STEP))
+        ends.append(end)
+    return ends
+
+
 class JournalWriter:
     """Append records to a file and flush each batch; the file of a path is opened unbuffered, and closed at the end."""
 
@@ -234,6 +248,9 @@ class _Rules:
             case PartSeen():
                 _expect(record.part == self.parts, f"expected part {self.parts}, found {record.part}", where, "part")
                 self._expect_part(record.parent, where, "parent")
+                borders = len(border_ends(record.loose_bytes))
+                is_right = len(record.borders) == 2 * SHORT_DIGEST_BYTES * borders
+                _expect(is_right, f"expected digests of {borders} borders", where, "borders")
                 self.parts += 1
             case CallOpened():
                 _expect(record.call == self.opened, f"expected call {self.opened}, found {record.call}", where, "call")

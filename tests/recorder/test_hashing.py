@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rotoscope.recorder.hashing import DIGEST_BYTES, KEY_BYTES, SHORT_BYTES, KeyedHash, new_key
+from rotoscope.recorder.hashing import DIGEST_BYTES, KEY_BYTES, KeyedHash, new_key
+from rotoscope.traces.journal import SHORT_DIGEST_BYTES
 
 KEY = b"k" * KEY_BYTES
 
@@ -32,7 +33,7 @@ def test_borders_are_equal_up_to_where_texts_part() -> None:
     one, other = keyed.borders(b"aaabbb", [2, 4, 6]), keyed.borders(b"aaaccc", [2, 4, 6])
 
     assert [a == b for a, b in zip(one, other, strict=True)] == [True, False, False]
-    assert {len(digest) for digest in one} == {SHORT_BYTES}
+    assert {len(digest) for digest in one} == {SHORT_DIGEST_BYTES}
 
 
 def test_keys_are_drawn_anew() -> None:

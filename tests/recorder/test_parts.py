@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from rotoscope.recorder.canonical import tools_part
 from rotoscope.recorder.hashing import KeyedHash
-from rotoscope.recorder.parts import BORDER_STEP, FIRST_BORDER_BYTES, KnownParts, border_ends
+from rotoscope.recorder.parts import KnownParts
+from rotoscope.traces.journal import BORDER_STEP, FIRST_BORDER_BYTES, border_ends
 
 DOMAIN = b"d" * 16
 

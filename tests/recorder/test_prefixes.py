@@ -126,7 +126,7 @@ def test_an_edit_inside_a_long_message_shares_its_beginning() -> None:
     )
     prefix = wire.calls()[1].prefix
 
-    assert 1300 < prefix.tokens < 1700
+    assert 1050 < prefix.tokens < 1250
     assert prefix.least == 0
 
 

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from chat_wire import Wire, assistant, system, user
+
+from rotoscope.recorder.calls import gather
+from rotoscope.recorder.conversations import Threader
+from rotoscope.recorder.regions import Lanes, find_lanes
+
+
+def lanes_of(*calls: tuple[str, float, float]) -> Lanes:
+    """Return the lanes of calls, each in the conversation of a name, from one second to another."""
+    wire = Wire()
+    moments = sorted(
+        [(start, 1, index) for index, (_, start, _) in enumerate(calls)]
+        + [(end, 0, index) for index, (_, _, end) in enumerate(calls)]
+    )
+    lists = {name: [system("s"), user(name)] for name, _, _ in calls}
+    open_calls = {}
+    for at, is_start, index in moments:
+        name = calls[index][0]
+        if is_start:
+            open_calls[index] = wire.ask(lists[name], at=at)
+        elif at < float("inf"):
+            answer = assistant(f"answer {index}")
+            wire.answer(open_calls[index], answer, at=at)
+            lists[name] = [*lists[name], answer, user("go on")]
+    run = gather(wire.written().records)
+    return find_lanes(run.calls, Threader(run).turns())
+
+
+def test_conversations_that_never_overlap_run_in_the_root() -> None:
+    lanes = lanes_of(("root", 0, 1), ("helper", 2, 3), ("root", 4, 5), ("helper", 6, 7))
+
+    assert lanes.branches == {0: None, 1: None}
+    assert lanes.regions == []
+
+
+def test_conversations_that_overlap_are_branches_of_one_region() -> None:
+    lanes = lanes_of(("root", 0, 1), ("a", 2, 4), ("b", 3, 5), ("root", 6, 7))
+    (region,) = lanes.regions
+
+    assert lanes.branches == {0: None, 1: (0, 0), 2: (0, 1)}
+    assert (region.begins_before, region.last_call) == (1, 2)
+    assert (region.start_ms, region.end_ms) == (2000.0, 5000.0)
+
+
+def test_conversations_hang_together_by_any_overlap() -> None:
+    lanes = lanes_of(("root", 0, 1), ("a", 2, 4), ("b", 3, 6), ("c", 5, 7))
+
+    assert lanes.branches == {0: None, 1: (0, 0), 2: (0, 1), 3: (0, 2)}
+
+
+def test_sets_that_do_not_overlap_are_two_regions() -> None:
+    lanes = lanes_of(("root", 0, 1), ("a", 2, 4), ("b", 3, 5), ("root", 6, 7), ("c", 8, 10), ("d", 9, 11))
+
+    assert [region.conversations for region in lanes.regions] == [[1, 2], [3, 4]]
+
+
+def test_a_conversation_beside_the_root_alone_is_a_region_of_one_branch() -> None:
+    lanes = lanes_of(("root", 0, 4), ("a", 2, 5), ("root", 6, 7))
+    (region,) = lanes.regions
+
+    assert lanes.branches == {0: None, 1: (0, 0)}
+    assert (region.begins_before, region.start_ms) == (0, 0.0)
+
+
+def test_two_helpers_beside_the_root_at_different_times_are_two_regions() -> None:
+    lanes = lanes_of(("root", 0, 10), ("a", 1, 2), ("b", 3, 4))
+
+    assert [region.conversations for region in lanes.regions] == [[1], [2]]
+
+
+def test_a_whole_conversation_is_a_branch_where_one_of_its_calls_overlaps() -> None:
+    lanes = lanes_of(("root", 0, 1), ("a", 2, 3), ("a", 4, 6), ("b", 5, 7), ("b", 8, 9), ("root", 10, 11))
+    (region,) = lanes.regions
+
+    assert (region.begins_before, region.start_ms, region.end_ms) == (1, 2000.0, 9000.0)
+
+
+def test_a_call_that_never_ended_overlaps_with_all_that_follow() -> None:
+    lanes = lanes_of(("root", 0, 1), ("a", 2, float("inf")), ("b", 3, 4))
+    (region,) = lanes.regions
+
+    assert lanes.branches == {0: None, 1: (0, 0), 2: (0, 1)}
+    assert region.end_ms == float("inf")
+
+
+def test_a_call_that_begins_as_another_ends_does_not_overlap() -> None:
+    assert lanes_of(("root", 0, 1), ("a", 1, 2), ("b", 2, 3)).regions == []
