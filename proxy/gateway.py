@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -18,7 +18,7 @@ from yarl import URL
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.relay import Relay, gateway_error
 from rotoscope.proxy.upstream import MAX_HEADER_BYTES, Upstream
-from rotoscope.recorder.recorder import Recorder
+from rotoscope.recorder.recorder import Exchange, Recorder
 
 Notice = Callable[[str], None]
 """Takes one line for the person who records."""
@@ -37,7 +37,7 @@ class Gateway:
     calls = 0
     """How many of them the recorder took for calls."""
     answered = 0
-    """How many calls the upstream answered with status 200, to their end."""
+    """How many calls the upstream began to answer with status 200."""
 
     def __init__(
         self,
@@ -107,17 +107,23 @@ class Gateway:
         exchange = self._recorder.request(target.partition("?")[0], body, at_s=self._clock(), headers=request.headers)
         self.calls += exchange.recorded
         relay = Relay(request, exchange, session=self._session, clock=self._clock)
-        response = await relay.run(
-            URL(self._upstream.origin + target, encoded=True),
-            request.content if passes_as_it_comes else exchange.upstream_body,
-            shortens=exchange.upstream_body is not body,
-        )
-        self.answered += exchange.recorded and relay.is_success
+        try:
+            return await relay.run(
+                URL(self._upstream.origin + target, encoded=True),
+                request.content if passes_as_it_comes else exchange.upstream_body,
+                shortens=exchange.upstream_body is not body,
+            )
+        finally:
+            self._look_back(relay, exchange, request.headers)
+
+    def _look_back(self, relay: Relay, exchange: Exchange, headers: Mapping[str, str]) -> None:
+        """Tell of a failure, and let the prompt be measured, also where the client left before the end."""
         if relay.failure:
             self._say(f"a call failed: upstream {self._upstream.origin}: {relay.failure}")
-        if self._measurer is not None and exchange.recorded and relay.is_success:
-            self._measurer.submit(exchange, request.headers)
-        return response
+        if exchange.recorded and relay.is_accepted:
+            self.answered += 1
+            if self._measurer is not None:
+                self._measurer.submit(exchange, headers)
 
     def _say(self, line: str) -> None:
         """Tell each thing once."""

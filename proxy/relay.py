@@ -80,9 +80,9 @@ class Relay:
         self._response: web.StreamResponse = web.Response(status=502)
 
     @property
-    def is_success(self) -> bool:
-        """Whether the upstream answered with status 200 and came to the end of it."""
-        return self.is_complete and self._answer is not None and self._answer.status == 200
+    def is_accepted(self) -> bool:
+        """Whether the upstream began to answer with status 200."""
+        return self._answer is not None and self._answer.status == 200
 
     async def run(self, url: URL, body: bytes | aiohttp.StreamReader, *, shortens: bool) -> web.StreamResponse:
         """Send the request to `url` with `body`, pass the answer on and return it.

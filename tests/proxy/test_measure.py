@@ -12,7 +12,18 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from loopback import CHAT, PATIENCE_S, Handler, chat_answer, measuring, recording, serving
+from loopback import (
+    CHAT,
+    PATIENCE_S,
+    STREAMED,
+    Handler,
+    chat_answer,
+    chat_chunk,
+    measuring,
+    recording,
+    serving,
+    sse,
+)
 
 from rotoscope.proxy.measure import QUEUE_LENGTH, Measurer
 from rotoscope.proxy.upstream import open_session, upstream_given
@@ -280,3 +291,35 @@ def test_answer_does_not_wait_for_the_measuring(tmp_path: Path) -> None:
             return await gateway.calls()
 
     assert len(asyncio.run(run())) == 1
+
+
+def test_prompt_whose_client_left_is_measured_too(tmp_path: Path) -> None:
+    left = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path != CHAT:
+            return await character_server(request)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": "fi"})))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+        return response
+
+    async def run() -> list[Call]:
+        async with (
+            serving(handler) as origin,
+            recording(origin, tmp_path / "journal", measure=True) as gateway,
+            aiohttp.ClientSession() as client,
+        ):
+            async with client.post(gateway.origin + CHAT, json=STREAMED) as answer:
+                await answer.content.readuntil(b"\n\n")
+                answer.close()
+            await asyncio.wait_for(left.wait(), PATIENCE_S)
+            return await gateway.calls()
+
+    (call,) = asyncio.run(run())
+
+    assert (call.finish_reason, call.prompt_tokens) == ("cancelled", len("<user>hello<assistant>"))
