@@ -74,10 +74,9 @@ class NumberedPlaces:
         """Measure an answer's end as it came, and as it is without its thinking where that was counted."""
         if call.completion_source != "usage" or call.end is None:
             return
-        thinking = call.end.reasoning_tokens
-        forms = {True: 0} if call.shows_thinking else {False: thinking or 0}
-        if call.shows_thinking and thinking is not None:
-            forms[False] = thinking
+        forms = {True: 0} if call.shows_thinking else {False: call.reasoning_tokens}
+        if call.shows_thinking and call.end.reasoning_tokens is not None:
+            forms[False] = call.reasoning_tokens
         for has_reasoning, dropped in forms.items():
             places = self.answer(call, has_reasoning=has_reasoning)
             if places and places[-1].measured is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rotoscope.traces.model import MAX_COUNT
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -38,4 +40,4 @@ def _detail(details: Any, name: str) -> int | None:
 def _count(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if value >= 0 else None
+    return int(value) if 0 <= value <= MAX_COUNT else None

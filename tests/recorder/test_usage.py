@@ -21,6 +21,7 @@ from rotoscope.recorder.usage import Usage, chat_usage
         ({"prompt_tokens": 10.0, "completion_tokens": True}, Usage(10)),
         ({"prompt_tokens": 0, "completion_tokens": -1}, Usage()),
         ({"prompt_tokens": "10", "completion_tokens": [5]}, Usage()),
+        ({"prompt_tokens": 1e300, "completion_tokens": 2**31}, Usage()),
     ],
 )
 def test_counts_are_read_and_zeros_are_kept(raw: dict[str, Any], expected: Usage) -> None:
