@@ -13,15 +13,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints
 
 FORMAT_NAME = "rotoscope.trace"
 FORMAT_VERSION = 1
 
-Count: TypeAlias = Annotated[int, Strict(), Ge(0)]
-Positive: TypeAlias = Annotated[int, Strict(), Gt(0)]
-Milliseconds: TypeAlias = Annotated[float, Strict(), Ge(0), AllowInfNan(False)]
+MAX_COUNT = 2**31 - 1
+"""No count in a trace of an agent comes near it; a greater one is damage."""
+MAX_MILLISECONDS = 1e12
+"""About 30 years; a greater time or duration is damage."""
+
+Count: TypeAlias = Annotated[int, Strict(), Ge(0), Le(MAX_COUNT)]
+Positive: TypeAlias = Annotated[int, Strict(), Gt(0), Le(MAX_COUNT)]
+Milliseconds: TypeAlias = Annotated[float, Strict(), Ge(0), Le(MAX_MILLISECONDS), AllowInfNan(False)]
 Flag: TypeAlias = Annotated[bool, Strict()]
 HexId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{8,32}(-[0-9a-f]{4,12}){0,4}$")]
 SharedId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^s[0-9]{1,9}$")]

@@ -105,6 +105,12 @@ def test_one_event_stands_on_one_line() -> None:
         (b'"at_ms":0', b'"at_ms":NaN', "event 1: at_ms: expected a finite number, found nan (line 14)"),
         (b'"at_ms":0', b'"at_ms":-1', "event 1: at_ms: expected greater than or equal to 0, found -1"),
         (b'"at_ms":0', b'"at_ms":"soon"', "event 1: at_ms: expected a valid number, found a string"),
+        (b'"at_ms":0', b'"at_ms":1e308', "event 1: at_ms: expected less than or equal to 1000000000000, found 1e+308"),
+        (
+            b'"prompt_tokens":12',
+            b'"prompt_tokens":2147483648',
+            "event 1: prompt_tokens: expected less than or equal to 2147483647, found 2147483648",
+        ),
         (b'"prompt_tokens":12', b'"prompt_tokens":-12', "event 1: prompt_tokens: expected greater than 0, found -12"),
         (b'"prompt_tokens":12', b'"prompt_tokens":0', "event 1: prompt_tokens: expected greater than 0, found 0"),
         (b'"prompt_tokens":12', b'"prompt_tokens":12.0', "event 1: prompt_tokens: expected a valid integer"),

@@ -162,11 +162,12 @@ def _most_at_once(spans: Sequence[tuple[float, float]]) -> int:
 def _most_branches(trace: Trace) -> int:
     """Count the most branches that can be open at once: those of the open regions, or the one that runs alone."""
     callers: set[Branch | None] = {event.branch for event in trace.events if isinstance(event, Call)}
+    children = Counter(branch[0] for branch in callers if branch is not None)
     open_regions: dict[int, int] = {}
     most = 1 if callers else 0
     for event in trace.events:
         if isinstance(event, ParallelStart):
-            open_regions[event.region] = sum((event.region, i) in callers for i in range(event.num_branches))
+            open_regions[event.region] = children[event.region]
         elif isinstance(event, ParallelEnd):
             open_regions.pop(event.region)
         most = max(most, sum(open_regions.values()))

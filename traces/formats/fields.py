@@ -14,12 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rotoscope.traces.errors import TraceError
-
-MAX_COUNT = 2**31 - 1
-"""No count in a trace of an agent comes near it; a greater one is damage."""
-
-MAX_MILLISECONDS = 1e12
-"""About 30 years; a greater duration is damage."""
+from rotoscope.traces.model import MAX_COUNT, MAX_MILLISECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,12 @@ def test_without_times_the_open_branches_that_call_are_counted() -> None:
     assert describe(trace(*events)).parallelism == 2
 
 
+def test_only_branches_with_calls_cost_time() -> None:
+    start = ParallelStart(region=0, num_branches=2**31 - 1)
+
+    assert describe(trace(start, call(0, 10, 1, Prefix(None, 0, "text"), branch=(0, 7)))).parallelism == 1
+
+
 def test_an_empty_trace_has_figures_too() -> None:
     statistics = describe(trace())
 
