@@ -178,3 +178,28 @@ def test_siblings_with_overlapping_regions_close_each_others_queues_in_the_refer
 
     assert replay_as_reference(data).error == "KeyError: no queue for branch_path [1, 0] (event 4)"
     assert prompts_and_prefixes(data) == [(5, 0)]
+
+
+def test_an_answer_that_is_all_reasoning_shifts_the_references_slots() -> None:
+    start = [message("user", 0, 10), call(1, 10, 5, 5), message("tool", 2, 7), call(3, 17, 4)]
+    data = trtllm(*start, message("tool", 2, 3), call(3, 13))
+
+    # The run rewound to the tool: user 10, new result 3.
+    assert [prompt for prompt, _ in reference_prompts_and_hits(data)] == [10, 17, 20]
+    assert replay_as_reference(data).prompt_tokens == (10, 17, 17)
+    assert prompts_and_prefixes(data) == [(10, 0), (17, 10), (13, 10)]
+
+
+def test_a_system_prompt_that_grew_parts_from_its_shorter_render_for_the_reference_too() -> None:
+    start = [message("system", 0, 100, system_prompt_id="a"), message("user", 1, 50), call(2, 150, 9)]
+    data = trtllm(*start, message("system", 0, 120, system_prompt_id="a"), call(2, 170))
+
+    assert analyse_as_reference(data).requests[1].hit_tokens == 120, "what is preloaded, and no more"
+
+
+def test_a_branch_has_the_list_of_its_nearest_ancestor_for_the_analyzer() -> None:
+    start = [message("user", 0, 10), call(1, 10, 5), fork(1), message("user", 2, 7, path=[0]), call(3, 22, 4, path=[0])]
+    data = trtllm(*start, fork(1, 0), message("user", 4, 2, path=[0, 0]), call(5, 28, path=[0, 0]))
+
+    assert reference_prompts_and_hits(data)[-1] == (28, 26)
+    assert prompts_and_prefixes(data)[-1] == (28, 26)

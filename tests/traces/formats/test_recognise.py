@@ -180,6 +180,13 @@ def test_folders_are_read_below_in_order_and_what_is_no_trace_is_named(
     assert f"{tmp_path}/a/link: skipped" in caplog.text
 
 
+def test_the_files_of_a_folder_are_read_by_name(tmp_path: Path) -> None:
+    for name in "qfzbxamck":
+        written(tmp_path, name, OURS)
+
+    assert "".join(trace.name for trace in open_traces([tmp_path])) == "abcfkmqxz"
+
+
 def test_a_file_that_is_named_must_be_a_trace(tmp_path: Path) -> None:
     path = written(tmp_path, "README.md", b"# no trace")
 

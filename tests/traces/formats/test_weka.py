@@ -75,6 +75,53 @@ def test_a_gap_with_a_tool_result_is_a_tool_and_any_other_is_a_wait() -> None:
     assert (wait.kind, wait.at_ms, wait.duration_ms) == ("think", 6000, 2500)
 
 
+@pytest.mark.parametrize(("stop", "brings"), [("end_turn", "tool_result"), ("tool_use", "text")])
+def test_without_a_wish_for_tools_or_without_a_result_a_gap_is_a_wait(stop: str, brings: str) -> None:
+    trace = read(request(0, [1], stop=stop, api_time=1.0), request(5, [1], input_types=[brings]))
+
+    assert kinds(trace) == [Call, Wait, Call]
+
+
+def test_a_request_that_was_sent_before_the_answer_still_follows_its_gap() -> None:
+    trace = read(request(0, [1], api_time=10.0), request(5, [1], think_time=1.0))
+
+    assert kinds(trace) == [Call, Wait, Call]
+    assert [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)] == [(5000, 1000)]
+
+
+def test_a_tool_that_would_have_ended_before_it_began_takes_no_time() -> None:
+    asked = request(0, [1], api_time=10.0, stop="tool_use")
+
+    trace = read(asked, agent(1, request(0, [8], api_time=1.0)), request(5, [1], input_types=["tool_result"]))
+
+    assert [e.duration_ms for e in trace.events if isinstance(e, ToolCall)] == [0]
+
+
+def test_times_have_no_noise_from_their_conversion() -> None:
+    assert 2.01 * 1000 != 2010
+
+    trace = read(request(0, [1], api_time=2.01), request(4.02, [1], think_time=2.01))
+
+    assert [e.at_ms for e in trace.events if isinstance(e, Call | Wait)] == [0, 2010, 4020]
+    assert [e.duration_ms for e in trace.events if isinstance(e, Call | Wait)] == [2010, 2010, None]
+
+
+def test_no_time_is_before_the_first_request() -> None:
+    trace = read(agent(0), agent(2, request(0, [1])), request(9, [1]))
+
+    assert [(type(e), getattr(e, "at_ms", None)) for e in trace.events[:3]] == [
+        (ParallelStart, None),
+        (Wait, 0),
+        (Call, 0),
+    ]
+
+
+def test_agents_that_start_with_a_request_of_their_parent_follow_it() -> None:
+    trace = read(request(4, [0]), agent(63.5, request(0, [1]), duration_ms=60_000), request(70, [0]))
+
+    assert kinds(trace) == [Call, ParallelStart, Call, ParallelEnd, Wait, Call]
+
+
 def test_without_think_time_a_gap_is_what_the_answer_leaves() -> None:
     trace = read(request(0, [1], api_time=2.0), request(5, [1], api_time=9.0), request(7, [1]))
 
@@ -118,10 +165,13 @@ def test_sub_agents_are_branches_of_a_region_that_joins_when_all_have_ended() ->
 def test_a_region_joins_later_when_a_request_of_the_parent_was_sent_before_its_end() -> None:
     background = agent(1, request(0, [8], api_time=6.0))
 
-    trace = read(request(0, [1], api_time=1), background, request(3, [1], api_time=1), request(9, [1], think_time=5))
+    parent = [request(t, [1], api_time=1) for t in (3, 5, 9)]
 
-    assert kinds(trace) == [Call, ParallelStart, Call, Wait, Call, ParallelEnd, Wait, Call]
-    assert [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)] == [(1000, 2000), (7000, 2000)]
+    trace = read(request(0, [1], api_time=1), background, *parent)
+
+    assert kinds(trace) == [Call, ParallelStart, Call, Wait, Call, Wait, Call, ParallelEnd, Wait, Call]
+    waits = [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)]
+    assert waits == [(1000, 2000), (4000, 1000), (7000, 2000)]
 
 
 def test_regions_may_overlap_and_one_that_outlives_the_parent_is_never_joined() -> None:

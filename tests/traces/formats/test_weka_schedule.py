@@ -62,6 +62,15 @@ def test_an_agent_without_a_duration_stands_at_its_start_and_ends_with_its_last_
     assert (found.regions[0].start_ms, found.regions[0].end_ms) == (5000, 14_000)
 
 
+def test_requests_that_stand_out_of_order_are_put_in_order() -> None:
+    inner = agent(50, request(7, [1]), request(2, [2]))
+
+    found = schedule(request(9, [0]), request(5, [3]), inner)
+
+    assert [sent.request.block_ids[0] for sent in found.parent] == [3, 0]
+    assert [sent.request.block_ids[0] for sent in found.regions[0].agents[0].line] == [2, 1]
+
+
 def test_agents_between_two_requests_of_the_parent_are_one_region() -> None:
     found = schedule(agent(0), agent(1), request(2, [0]), agent(3), request(4, [1]), request(5, [2]), agent(6))
 
