@@ -12,7 +12,7 @@ from typing import IO, NamedTuple
 from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.formats.trtllm import read_trtllm
 from rotoscope.traces.formats.weka import read_weka
-from rotoscope.traces.model import Trace
+from rotoscope.traces.model import FORMAT_NAME, Trace
 from rotoscope.traces.reader import loads, looks_like_ours
 
 logger = logging.getLogger(__name__)
@@ -132,6 +132,11 @@ def _read_ours(data: bytes, path: str) -> Trace:
     return loads(data, path=path)
 
 
+def _read_events(data: bytes, path: str) -> Trace:
+    """Read TensorRT-LLM's events, or ours where another program has put the keys of the file in another order."""
+    return loads(data, path=path) if _OURS.search(data) else read_trtllm(data, path)
+
+
 def _looks_like_trtllm(head: bytes) -> bool:
     return "events" in _keys(head) and (b'"event_type"' in head or len(head) < HEAD_BYTES)
 
@@ -140,9 +145,12 @@ def _looks_like_weka(head: bytes) -> bool:
     return "requests" in _keys(head) and (b'"hash_ids"' in head or len(head) < HEAD_BYTES)
 
 
+_OURS = re.compile(rb'"format"\s*:\s*\{[^{}]*"%b"' % re.escape(FORMAT_NAME.encode()))
+"""No content can look like it: quotes within strings are escaped."""
+
 _FORMATS: Sequence[tuple[str, Callable[[bytes], bool], Reader]] = (
     ("Rotoscope", looks_like_ours, _read_ours),
-    ("TensorRT-LLM", _looks_like_trtllm, read_trtllm),
+    ("TensorRT-LLM", _looks_like_trtllm, _read_events),
     ("Weka", _looks_like_weka, read_weka),
 )
 
