@@ -19,7 +19,7 @@ def analyze(
     profile: Annotated[
         str | None, typer.Option(help="Engine profile whose blocks and decode reuse the optimum assumes.")
     ] = None,
-    block_size: Annotated[int | None, typer.Option(help="Tokens a block, instead of the profile's.")] = None,
+    block_size: Annotated[int | None, typer.Option(help="Tokens a block, instead of the profile's.", min=1)] = None,
     decode_reuse: Annotated[bool, typer.Option(help="Whether outputs can be reused.")] = True,
     preload: Annotated[bool, typer.Option(help="Whether system prefixes are cached before the first call.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
@@ -33,8 +33,11 @@ def analyze(
     from rotoscope.traces.analysis.optimum import Assumptions
     from rotoscope.traces.analysis.profiles import profile_named
     from rotoscope.traces.analysis.statistics import describe
+    from rotoscope.traces.errors import UnusableInput
     from rotoscope.traces.formats.recognise import open_traces
 
+    if as_json and as_csv:
+        raise UnusableInput("expected --json or --csv, not both")
     name = profile or ("token" if block_size else None)
     assumptions = Assumptions(
         profile=profile_named(name, block_size=block_size) if name else None,

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rotoscope.cli import app
+from rotoscope.testing import make_trace
+from rotoscope.traces import dumps
+
+
+def shown(path: Path) -> str:
+    done = CliRunner().invoke(app, ["show", str(path)], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    path = tmp_path / "run.trace.json"
+    path.write_bytes(dumps(make_trace(turns=60)))
+    return path
+
+
+def test_calls_tools_and_shared_tokens_are_shown(recorded: Path) -> None:
+    text = shown(recorded)
+
+    assert "60 calls, 94,500 prompt tokens, 1,200 output tokens" in text
+    assert "shared prefix s0: system, 40 tokens" in text
+    assert "120 of call 0 (ids)" in text
+    assert text.count("tool0 for call") == 59
+    assert "time line" in text
+
+
+def test_keys_in_another_order_change_nothing(recorded: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = shown(recorded)
+    recorded.write_text(json.dumps(json.loads(recorded.read_bytes()), sort_keys=True, indent=1))
+
+    assert shown(recorded) == before
+    assert caplog.text == ""
