@@ -120,7 +120,7 @@ def random_ids(request: ModelRequest, count: int) -> TokenIds:
 def load_model(script: str) -> Model:
     """Return the model that MODULE:NAME points at: a function, or an object with an `answer` method."""
     module_name, _, name = script.partition(":")
-    if not module_name or not name:
+    if not module_name or not name or module_name.startswith("."):
         raise UnusableInput(f"script {script!r} is not of the form MODULE:NAME")
     here = str(Path.cwd())
     if here not in sys.path:  # a console script does not look into the working directory by itself

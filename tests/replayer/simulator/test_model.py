@@ -77,6 +77,7 @@ def test_a_script_is_a_function_or_has_an_answer_method(
     ("script", "message"),
     [
         ("scripted_for_this_test", "MODULE:NAME"),
+        (".scripted_for_this_test:answer", "MODULE:NAME"),
         ("no_such_module_at_all:answer", "cannot be loaded"),
         ("json:no_such_name", "cannot be loaded"),
         ("math:pi", "neither a function"),
