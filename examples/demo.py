@@ -47,7 +47,7 @@ class Settings:
 
     seed: int = 1
     """Of what the model says."""
-    speed: str = "50"
+    speed: str = "200"
     """Times faster than modelled at which the simulator runs."""
     gap_scale: float = 1.0
     """Factor on the recorded tool time in the replays."""
