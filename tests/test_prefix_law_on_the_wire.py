@@ -1,4 +1,4 @@
-"""The prefix law on bytes captured from the wire, for real traces (L2): brute force over the id lists that were sent.
+"""The prefix law on bytes captured from the wire (L2): brute force over the id lists that were sent.
 
 What is expected comes from the trace's own file as plain JSON, and for Weka traces also from the block ids of the
 source; nothing of the code that reads or analyses traces takes part in the check.
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ import pytest
 from aiohttp import web
 from completion_server import DONE, serving_completions, stream, token_event, usage_event
 from conftest import find_data
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
+from strategies import traces
 
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
@@ -52,6 +56,18 @@ def test_prompts_on_the_wire_share_what_the_trace_says(
     sent = asyncio.run(prompts_on_the_wire(trace, tmp_path, returns_ids=returns_ids))
 
     check_against_file(sent, json.loads(dumps(trace)))
+
+
+@settings(max_examples=40)
+@given(traces(), st.booleans())
+def test_prompts_of_any_forest_share_what_its_trace_says_on_the_wire(trace: Trace, returns_ids: bool) -> None:
+    plain = json.loads(dumps(trace))
+    assume(any("prefix" in event for event in plain["events"]))
+
+    with TemporaryDirectory() as folder:
+        sent = asyncio.run(prompts_on_the_wire(trace, Path(folder), returns_ids=returns_ids))
+
+    check_against_file(sent, plain)
 
 
 @pytest.mark.parametrize("returns_ids", [True, False], ids=["server ids", "no ids"])
@@ -110,7 +126,8 @@ async def prompts_on_the_wire(trace: Trace, folder: Path, *, returns_ids: bool) 
     """Replay a trace once and return the prompts that arrived, by call."""
     capture = Capture(returns_ids)
     async with serving_completions(capture.answer) as server:
-        summary = await replay_async([trace], ReplayOptions(url=server.url, gaps=Gaps(scale=0), folder=folder))
+        options = ReplayOptions(url=server.url, salt="pepper", gaps=Gaps(scale=0), folder=folder)
+        summary = await replay_async([trace], options)
     assert summary.exit_code == 0
     lines = (folder / "results.jsonl").read_bytes().splitlines()
     return {line["call"]: capture.prompts[line["cached_tokens"]] for line in map(orjson.loads, lines)}
