@@ -16,6 +16,9 @@ from typing import Any
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.model import MAX_COUNT, MAX_MILLISECONDS
 
+MAX_TIME_MS = MAX_MILLISECONDS / 4
+"""Of a time in a foreign file: the sum of a few of them is still a time of ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fields:
@@ -54,17 +57,17 @@ class Fields:
         """Return a count, `default` where it is absent."""
         return self.count(name) if name in self else default
 
-    def optional_count(self, name: str) -> int | None:
+    def optional_count(self, name: str, *, most: int = MAX_COUNT) -> int | None:
         """Return a count, None where it is absent."""
-        return self.count(name) if name in self else None
+        return self.count(name, most=most) if name in self else None
 
     def milliseconds(self, name: str, *, unit_ms: float = 1.0) -> float:
         """Return a time or duration in milliseconds, at least 0; `unit_ms` is the length of the file's unit."""
         value = self.get(name)
         if type(value) not in (int, float):
             raise self.error(name, f"expected a number, found {kind_of(value)}")
-        if not 0 <= value <= MAX_MILLISECONDS / unit_ms:
-            most = f"{MAX_MILLISECONDS / unit_ms:.0e}"
+        if not 0 <= value <= MAX_TIME_MS / unit_ms:
+            most = f"{MAX_TIME_MS / unit_ms:.1e}"
             raise self.error(name, f"expected a number from 0 to {most}, found {_shown(value)}")
         return float(value * unit_ms)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rotoscope.traces.forest import Node
-from rotoscope.traces.model import Prefix, SharedPrefix, SharedPrefixLink
+from rotoscope.traces.model import MAX_COUNT, Prefix, SharedPrefix, SharedPrefixLink
 
 
 @dataclass(eq=False, slots=True)
@@ -91,11 +91,11 @@ class MessageForest:
         Renders of one name may differ in length: all are taken as beginnings of the longest.
         """
         outer = self._shared_of.get(before)
-        if size == 0 or (outer is None and before is not self.root):
+        at = before.at + size
+        if size == 0 or at > MAX_COUNT or (outer is None and before is not self.root):
             return self.message(before, size)
         key = (outer.id if outer else None, before.at, name)
         shared = self._shared.setdefault(key, _Shared(len(self._shared), (outer, before.at) if outer else None))
-        at = before.at + size
         shared.tokens = max(shared.tokens, at)
         if (shared.id, at) not in self._shared_ends:
             end = self._shared_ends[shared.id, at] = Boundary(before, size)

@@ -81,6 +81,9 @@ class SourceDrop(SourceEvent):
 
 AnySourceEvent: TypeAlias = SourceMessage | SourceCall | SourceTool | SourceFork | SourceJoin | SourceDrop
 
+MAX_MESSAGES = 2**30
+"""No conversation has as many messages, and counting on from there stays a count."""
+
 MAX_BRANCHES = 100_000
 """No agent forks so wide; a greater number is damage."""
 
@@ -167,7 +170,7 @@ def _message(fields: Fields, index: int, path: Path) -> SourceMessage | SourceCa
         branch_path=path,
         conversation=fields.count("conversation_id"),
         role=role,
-        message_index=fields.optional_count("message_index"),
+        message_index=fields.optional_count("message_index", most=MAX_MESSAGES),
         tokens=fields.optional_count("tokens") if role == "assistant" else fields.count("tokens"),
         system_prompt=fields.optional_text("system_prompt_id") if role == "system" else None,
     )
@@ -186,7 +189,7 @@ def _call(fields: Fields, index: int, path: Path) -> SourceCall:
         index=index,
         branch_path=path,
         conversation=fields.count("conversation_id"),
-        message_index=fields.optional_count("message_index"),
+        message_index=fields.optional_count("message_index", most=MAX_MESSAGES),
         prompt_tokens=fields.count("prompt_tokens", least=1),
         completion_tokens=completion_tokens,
         reasoning_tokens=reasoning_tokens,

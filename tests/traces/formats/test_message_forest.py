@@ -106,6 +106,14 @@ def test_named_messages_are_shared_as_long_as_all_before_them_are_named() -> Non
     assert forest.shared_message(forest.root, "a", 10) is a
 
 
+def test_named_messages_of_more_tokens_than_can_be_are_not_shared() -> None:
+    forest = MessageForest()
+    most = forest.shared_message(forest.root, "a", 2**31 - 1)
+
+    assert forest.shared_id(most) == "s0"
+    assert forest.shared_id(forest.shared_message(most, "b", 1)) is None
+
+
 def test_a_shorter_render_is_the_beginning_of_the_longest() -> None:
     forest = MessageForest()
     ask(forest, forest.shared_message(forest.root, "a", 10), 10)

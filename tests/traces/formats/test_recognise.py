@@ -259,7 +259,27 @@ VALUES = st.one_of(
     st.booleans(),
     st.integers(-3, 70),
     st.sampled_from(
-        [2**31, 2**63, 10**30, 0.5, -0.5, 1e308, "", "x", "subagent", "assistant", "system", [], {}, [0], [1]]
+        [
+            2**30,
+            2**31 - 1,
+            2**31,
+            2**63,
+            2e8,
+            2e11,
+            10**30,
+            0.5,
+            -0.5,
+            1e308,
+            "",
+            "x",
+            "subagent",
+            "assistant",
+            "system",
+            [],
+            {},
+            [0],
+            [1],
+        ]
     ),
     st.lists(st.integers(0, 3), max_size=3),
 )

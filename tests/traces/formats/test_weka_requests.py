@@ -14,8 +14,8 @@ FIRST = request(0, [1, 2], tail=3)
 @pytest.mark.parametrize(
     ("entry", "error"),
     [
-        (FIRST | {"t": -1}, "event 1: t: expected a number from 0 to 1e+09, found -1"),
-        (FIRST | {"t": float("nan")}, "event 1: t: expected a number from 0 to 1e+09, found nan"),
+        (FIRST | {"t": -1}, "event 1: t: expected a number from 0 to 2.5e+08, found -1"),
+        (FIRST | {"t": float("nan")}, "event 1: t: expected a number from 0 to 2.5e+08, found nan"),
         (FIRST | {"t": None}, "event 1: t: required, but not there"),
         (FIRST | {"in": 0}, "event 1: in: expected an integer from 1"),
         (FIRST | {"in": 10**30}, "event 1: in: expected an integer, found 1e+30"),
