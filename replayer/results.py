@@ -6,7 +6,6 @@ them says anything about the machine, the person, the server's address or what a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import orjson
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.traces.errors import RunFailed, UnusableInput
 from rotoscope.traces.model import Branch
+from rotoscope.traces.writer import write_all, write_whole
 
 FORMAT_NAME = "rotoscope.results"
 FORMAT_VERSION = 1
@@ -107,18 +107,17 @@ class ResultsFolder:
 
     def write_request(self, result: RequestResult) -> None:
         with _errors(self.path):
-            self._requests.write(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+            write_all(self._requests, orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
     def write_session(self, result: SessionResult) -> None:
         with _errors(self.path):
-            self._sessions.write(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+            write_all(self._sessions, orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
     def write_summary(self, summary: dict[str, object]) -> None:
-        """Write the summary under another name first, so that it is whole wherever it is."""
+        """Write the summary, whole or not at all."""
         with _errors(self.path):
-            unfinished = self.path / f".{SUMMARY_FILE}"
-            unfinished.write_bytes(orjson.dumps(summary, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
-            os.replace(unfinished, self.path / SUMMARY_FILE)
+            content = orjson.dumps(summary, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2)
+            write_whole(self.path / SUMMARY_FILE, content)
 
 
 def make_folder(wanted: Path | None, *, parent: Path = DEFAULT_PARENT) -> Path:

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.model import Count, FinishReason, Flag, HexId, Milliseconds, Positive
+from rotoscope.traces.writer import write_all
 
 JOURNAL_FORMAT = "rotoscope.journal"
 JOURNAL_VERSION = 1
@@ -196,18 +197,20 @@ class JournalWriter:
     def begin(self, header: JournalHeader) -> None:
         """Write the header. Raises OSError."""
         first = {"format": JOURNAL_FORMAT, "version": JOURNAL_VERSION} | _without_defaults(header)
-        self._file.write(orjson.dumps(first, option=orjson.OPT_APPEND_NEWLINE))
-        self._file.flush()
+        self._append(orjson.dumps(first, option=orjson.OPT_APPEND_NEWLINE))
 
     def write(self, records: Iterable[JournalRecord]) -> None:
         """Append the records in one piece. Raises OSError."""
-        self._file.write(b"".join(map(_line, records)))
-        self._file.flush()
+        self._append(b"".join(map(_line, records)))
 
     def close(self) -> None:
         """Close the file that was opened here. Raises OSError."""
         if self._is_own:
             self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        write_all(self._file, data)
+        self._file.flush()
 
 
 def read_journal(path: Path) -> Journal:

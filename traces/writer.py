@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -73,6 +73,16 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write all of the data to a file that may be unbuffered: such a one takes a part without a word when the disk fills.
+
+    Raises OSError.
+    """
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def record(value: Any) -> Any:
