@@ -34,14 +34,17 @@ def replay(
     ] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs behind the server, for jobs/h/GPU.", min=1)] = None,
     profile: Annotated[
-        str | None, typer.Option(help="Engine profile of the optimum; the widest one if not given.")
+        str | None,
+        typer.Option(help="Engine profile of the optimum; a simulator's own, else the widest, if not given."),
     ] = None,
     vocab: Annotated[
         str | None, typer.Option(help="Token ids to use, LOW to HIGH - 1; asked of the server.", metavar="LOW:HIGH")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Longest silence of the server in seconds.")] = 600.0,
     gap_scale: Annotated[float, typer.Option(help="Factor on the time of tools and waits.", min=0)] = 1.0,
-    gap_cap: Annotated[float | None, typer.Option(help="Longest tool or wait in seconds.", min=0)] = None,
+    gap_cap: Annotated[
+        float | None, typer.Option(help="Longest gap between answer and next request, s.", min=0)
+    ] = None,
     no_gaps: Annotated[bool, typer.Option("--no-gaps", help="Do not wait for tools and people.")] = False,
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable that holds the API key.", metavar="NAME")
