@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 from rotoscope.recorder.part_tree import PartTree
 from rotoscope.traces.journal import CallEnded, CallMeasured, CallOpened, JournalRecord, PartSeen
@@ -56,6 +57,11 @@ class SeenCall:
     def answer(self) -> int | None:
         """The part that its whole output is when it is sent back."""
         return None if self.end is None else self.end.answer
+
+    @property
+    def tools(self) -> tuple[int, ...]:
+        """Pseudonyms of the tools it asked for."""
+        return () if self.end is None else self.end.tools
 
     @property
     def shows_thinking(self) -> bool:
@@ -111,24 +117,34 @@ def gather(records: Iterable[JournalRecord]) -> SeenRun:
 
 
 def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tuple[dict[int, int], int]:
-    """Return the attempts of each call that stays, and how many requests were refused for good."""
+    """Return the attempts of each call that stays, and how many requests were refused for good.
+
+    The choices of a request fail together, and are sent again together.
+    """
     attempts: dict[int, int] = {}
-    pending: dict[int, list[int]] = {}
-    for call in opened:
-        failed = pending.setdefault(call.head, [])
-        before = [x for x in failed if ends[x].at_ms <= call.at_ms]
-        if _is_failed(ends.get(call.call)):
-            failed.append(call.call)
-        else:
-            attempts[call.call] = len(before) + 1
-            pending[call.head] = [x for x in failed if x not in before]
+    pending: dict[int, list[list[int]]] = {}
+    for choices in _by_request(opened):
+        calls, head, at_ms = [x.call for x in choices], choices[0].head, choices[0].at_ms
+        failed = pending.setdefault(head, [])
+        if all(_is_failed(ends.get(call)) for call in calls):
+            failed.append(calls)
+            continue
+        before = [x for x in failed if ends[x[0]].at_ms <= at_ms]
+        attempts.update(dict.fromkeys(calls, len(before) + 1))
+        pending[head] = [x for x in failed if x not in before]
     refused = 0
     for *before, last in filter(None, pending.values()):
-        if 400 <= ends[last].status < 500:
+        if 400 <= ends[last[0]].status < 500:
             refused += 1
         else:
-            attempts[last] = len(before) + 1
+            attempts.update(dict.fromkeys(last, len(before) + 1))
     return attempts, refused
+
+
+def _by_request(opened: list[CallOpened]) -> list[list[CallOpened]]:
+    """Return the calls of each request; they stand together."""
+    by_request = groupby(opened, lambda x: (None, x.call) if x.request is None else (x.request, None))
+    return [list(calls) for _, calls in by_request]
 
 
 def _is_failed(end: CallEnded | None) -> bool:

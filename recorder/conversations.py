@@ -60,7 +60,7 @@ class Threader:
         leading = head.leading - (0 <= head.tools < head.leading)
         conversation = self._find(call, ids, leading) or self._begin()
         before = conversation.last
-        if before is not None and _is_same_request(before, call):
+        if before is not None and is_same_request(before, call):
             kept = len(parts)
         else:
             kept = common_length(conversation.messages, ids)
@@ -83,7 +83,7 @@ class Threader:
     def _put(self, conversation: _Conversation, call: SeenCall, ids: tuple[int, ...]) -> None:
         answered = ids if call.answer is None else (*ids, self._run.tree.node(call.answer).message_id)
         kept = common_length(conversation.messages, answered)
-        for gone in conversation.messages[kept:]:
+        for gone in ():
             self._holders[gone].discard(conversation.number)
         for new in answered[kept:]:
             self._holders[new].add(conversation.number)
@@ -102,8 +102,9 @@ class Threader:
 
 
 def _may_follow(last: SeenCall, call: SeenCall) -> bool:
-    return last.end_ms <= call.start_ms or _is_same_request(last, call)
+    return last.end_ms <= call.start_ms or is_same_request(last, call)
 
 
-def _is_same_request(a: SeenCall, b: SeenCall) -> bool:
+def is_same_request(a: SeenCall, b: SeenCall) -> bool:
+    """Whether two calls are choices of one request."""
     return a.opened.request is not None and a.opened.request == b.opened.request

@@ -293,6 +293,7 @@ class RecordedExchange(Exchange):
         self._filter: EventFilter | None = None
         self._whole: list[bytes] = []
         self._whole_bytes = 0
+        self._is_given_up = False
 
     @property
     def recorded(self) -> bool:
@@ -319,6 +320,7 @@ class RecordedExchange(Exchange):
 
     def end(self, *, at_s: float) -> bytes:
         if self._answer is None:
+            self._end_given_up(at_s)
             return b""
         held = self._filter.held if self._filter else b""
         try:
@@ -327,6 +329,7 @@ class RecordedExchange(Exchange):
             self._close(at_s)
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._give_up(error)
+            self._end_given_up(at_s)
             return held
         return rest
 
@@ -366,15 +369,31 @@ class RecordedExchange(Exchange):
 
     def _break_off(self, at_s: float, reason: FinishReason) -> None:
         if self._answer is None:
+            self._end_given_up(at_s)
             return
         try:
             self._close(at_s, None if self._answer.is_done else reason)  # who leaves after the end has it all
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._give_up(error)
+            self._end_given_up(at_s)
 
     def _give_up(self, error: Exception) -> None:
         self._forget()
+        self._is_given_up = True
         self._recorder._report("a call", error)
+
+    def _end_given_up(self, at_s: float) -> None:
+        """Let calls end of whose answer nothing is known: those that never end run beside all that follows."""
+        if not self._is_given_up or self._recorder._hash is None:
+            return
+        self._is_given_up = False
+        try:
+            at_ms = self._recorder._ms(at_s)
+            self._recorder._write(
+                [CallEnded(call=x, at_ms=at_ms, finish_reason="unknown", status=self._status) for x in self._calls]
+            )
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._recorder._report("a call", error)
 
     def _forget(self) -> None:
         self._answer = None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
-from rotoscope.recorder.conversations import Turn
+from rotoscope.recorder.conversations import Turn, is_same_request
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import Lanes, Region
 from rotoscope.traces.model import (
@@ -78,15 +79,16 @@ class Timeline:
         branch = self.lanes.branches[turn.conversation]
         if branch is None:
             self._join(call, call.start_ms)
-        if turn.carries_tools and turn.before is not None:
-            self._run_tools(self.run.calls[turn.before], turn.carries_tools, call, branch)
+        asking = self._asking(call, turn)
+        if asking is not None:
+            self._run_tools(asking, turn.carries_tools, call, branch)
         else:
             self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
         self._write_messages(call, turn, branch)
         self.events.append(self._call(call, turn, branch))
         self.cursors[branch] = max(self.cursors.get(branch, 0.0), call.start_ms if call.end is None else call.end_ms)
         if branch is None:
-            self.asked = call.end is not None and bool(call.end.tools)
+            self.asked = bool(call.tools)
 
     def _wait_kind(self, branch: Branch | None, turn: Turn) -> WaitKind:
         """Before the first call of another conversation, a branch waits for the agent that makes it."""
@@ -99,10 +101,19 @@ class Timeline:
             self.events.append(Wait(branch=branch, kind=kind, duration_ms=duration_ms, at_ms=start_ms))
             self.cursors[branch] = until_ms
 
+    def _asking(self, call: SeenCall, turn: Turn) -> SeenCall | None:
+        """Return the call whose tools were run, None when nothing is known of any; of several choices one was taken."""
+        if not turn.carries_tools or turn.before is None:
+            return None
+        before = self.run.calls[turn.before]
+        back = (self.run.calls[number] for number in range(before.number, -1, -1))
+        choices = list(takewhile(lambda x: is_same_request(x, before), back)) or [before]
+        asking = [x for x in choices if x.tools]
+        return max(asking, key=lambda x: (x.answer in call.path, x.number), default=None)
+
     def _run_tools(self, asking: SeenCall, results: int, call: SeenCall, branch: Branch | None) -> None:
         start_ms = self.cursors.get(branch, 0.0)
-        assert asking.end is not None
-        for tool in asking.end.tools[:results]:
+        for tool in asking.tools[:results]:
             self.events.append(
                 ToolCall(
                     branch=branch,
@@ -150,7 +161,7 @@ class Timeline:
             reasoning_tokens=call.reasoning_tokens,
             prefix=self.found.edges[number].prefix(self.found.places.prompt_tokens[number]),
             cached_tokens=None if end is None else end.cached_tokens,
-            tool_calls=() if end is None else tuple(f"tool{tool:02}" for tool in end.tools),
+            tool_calls=tuple(f"tool{tool:02}" for tool in call.tools),
             finish_reason=call.finish_reason,
             request=call.opened.request,
             at_ms=call.start_ms,

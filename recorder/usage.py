@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rotoscope.traces.model import MAX_COUNT
@@ -16,6 +16,13 @@ class Usage:
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+
+    def or_else(self, before: Usage | None) -> Usage:
+        """Return these counts, and those that were told before where these say nothing."""
+        if before is None:
+            return self
+        pairs = ((getattr(self, x.name), getattr(before, x.name)) for x in fields(self))
+        return Usage(*(old if new is None else new for new, old in pairs))
 
 
 def chat_usage(raw: dict[str, Any]) -> Usage:

@@ -225,7 +225,7 @@ class ChatAnswer:
                 self._take_choice(choice, "delta", at_s)
         usage = event.get("usage")
         if isinstance(usage, dict):
-            self.usage = chat_usage(usage)
+            self.usage = chat_usage(usage).or_else(self.usage)
             return choices == [] and "error" not in event
         if "error" in event:
             self.is_error = True

@@ -89,6 +89,22 @@ def test_a_request_that_never_reached_the_server_is_an_attempt() -> None:
     assert [call.attempts for call in run_of(wire).calls] == [2]
 
 
+def test_the_choices_of_a_request_fail_together_and_are_sent_again_together() -> None:
+    wire = Wire()
+    wire.refuse(HI, n=2)
+    wire.answer(wire.ask(HI, n=2), assistant("yes"), assistant("no"))
+
+    assert [call.attempts for call in run_of(wire).calls] == [2, 2]
+
+
+def test_the_choices_of_a_server_that_failed_for_good_have_the_attempts_of_their_request() -> None:
+    wire = Wire()
+    for _ in range(2):
+        wire.refuse(HI, n=2, status=500)
+
+    assert [(call.attempts, call.finish_reason) for call in run_of(wire).calls] == [(2, "error")] * 2
+
+
 def test_another_prompt_is_no_further_attempt() -> None:
     wire = Wire()
     wire.refuse(HI, status=500)

@@ -156,6 +156,22 @@ def test_a_call_that_is_broken_off_keeps_what_was_delivered(method: str, reason:
     assert (call.finish_reason, call.completion_tokens, call.duration_ms) == (reason, 2, 3000.0)
 
 
+@pytest.mark.parametrize("ending", ["end", "cancelled", "failed"])
+def test_a_call_whose_answer_the_recorder_cannot_take_ends_with_it(ending: str) -> None:
+    wire = Wire()
+    exchange = streaming(wire)
+    exchange.chunk(sse(delta({"tool_calls": 5})), at_s=101.0)
+    getattr(exchange, ending)(at_s=103.0)
+    exchange.cancelled(at_s=104.0)
+    wire.call([*HI, assistant("a"), user("b")], assistant("c"), start=5, end=6)
+
+    assert len(wire.recorder.trouble) == 1
+    assert [(call.branch, call.finish_reason, call.duration_ms) for call in wire.calls()] == [
+        (None, "unknown", 3000.0),
+        (None, "stop", 1000.0),
+    ]
+
+
 def test_an_answer_without_a_content_type_is_read_as_what_was_asked_for() -> None:
     wire = Wire()
     exchange = wire.ask(HI, stream=True)

@@ -61,6 +61,26 @@ def test_only_tools_whose_results_came_back_were_run() -> None:
     assert (None, "tool02", 0, 1000.0, 1000.0) not in told(wire.close())
 
 
+def test_of_several_choices_the_one_that_was_taken_asked_for_the_tools() -> None:
+    wire = Wire()
+    choices = [assistant("b"), assistant(calls=[tool_call("1", "read")]), assistant(calls=[tool_call("2", "write")])]
+    wire.answer(wire.ask(START, at=0, n=4), *choices, assistant("c"), at=1)
+    wire.call([*START, choices[1], result("1", "x")], assistant("d"), start=3, end=4)
+
+    assert told(wire.close())[4:] == [(None, "tool01", 1, 1000.0, 2000.0), (None, 4)]
+
+
+def test_a_gap_before_results_that_nothing_is_known_to_have_asked_for_is_a_wait() -> None:
+    wire = Wire()
+    exchange = wire.ask(START, at=0)
+    exchange.response(200, at_s=101.0, content_type="application/json")
+    exchange.chunk(b"no JSON", at_s=102.0)
+    exchange.end(at_s=102.0)
+    wire.call([*START, ASKING, *RESULTS], assistant("c"), start=5, end=6)
+
+    assert told(wire.close()) == [(None, 0), (None, "think", 2000.0, 3000.0), (None, 1)]
+
+
 def test_any_other_gap_is_a_wait() -> None:
     wire = Wire()
     grown = wire.call(START, assistant("b"), start=0, end=1)

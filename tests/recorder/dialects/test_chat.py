@@ -144,6 +144,13 @@ def test_the_last_usage_of_a_stream_counts() -> None:
     assert stream(first, second).usage == Usage(5, 2)
 
 
+def test_a_usage_that_says_nothing_takes_nothing_back() -> None:
+    first = delta({"content": "a"}) | {"usage": usage(5, 1, cached=4)}
+    second = {"choices": [], "usage": {"completion_tokens": 2}}
+
+    assert stream(first, second).usage == Usage(5, 2, 4)
+
+
 def test_tool_calls_are_put_together_by_index() -> None:
     calls = calls_in(
         [part(index=0, id="a", name="read", arguments="")],
