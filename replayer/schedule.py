@@ -9,6 +9,7 @@
 4. A call also waits for every call whose output lies in its prompt, through any chain of references: until it has
    ended, or, if the call was recorded as sent before that, until it has delivered as many tokens as the prompt takes.
    What is implied by a wait further down the chain is not repeated.
+5. The choices of one request, calls that follow one another on a branch, start together.
 """
 
 from __future__ import annotations
@@ -118,9 +119,11 @@ class _Line:
     call: Call | None = None
     gap_ms: float = 0.0
     """Recorded time since its last answer or join."""
+    before: dict[int, None] = field(default_factory=dict)
+    """Steps that its last call waited for."""
 
     def copy(self) -> _Line:
-        return _Line(dict(self.last), self.call, self.gap_ms)
+        return _Line(dict(self.last), self.call, self.gap_ms, dict(self.before))
 
 
 @dataclass(slots=True)
@@ -171,9 +174,11 @@ class _Planner:
 
     def _call(self, call: Call, index: int) -> None:
         line = self._line(call.branch, index)
-        step = self._draft("call", index, call.branch, line.last, call=call.call)
+        is_choice = _are_choices(call, line.call) and all(self.drafts[step].kind == "call" for step in line.last)
+        before, others = (line.before, line.last) if is_choice else (line.last, {})
+        step = self._draft("call", index, call.branch, before, call=call.call)
         self._calls[call.call] = step, call
-        line.last, line.call, line.gap_ms = {step: None}, call, 0.0
+        line.last, line.before, line.call, line.gap_ms = {**others, step: None}, before, call, 0.0
 
     def _tool(self, tool: ToolCall, index: int) -> None:
         step, asking = self._calls.get(-1 if tool.call is None else tool.call, (-1, None))
@@ -188,7 +193,7 @@ class _Planner:
         sleep = self._draft("sleep", index, tool.branch, after, seconds=self._gaps.seconds(0.0, ends_ms))
         line.last.pop(step, None)
         line.last[sleep] = None
-        if asking is line.call:
+        if asking is line.call or _are_choices(asking, line.call):
             line.gap_ms = max(line.gap_ms, ends_ms)
 
     def _sleep(self, branch: Branch | None, duration_ms: float, index: int) -> None:
@@ -255,7 +260,7 @@ def _wait_for_outputs(planner: _Planner, trace: Trace) -> None:
         running[call.call] = []
         for output in [last, *running[last[0]]] if last else []:
             step = steps[output[0]]
-            if planner.leads_to(step, call.branch, steps[call.call]):
+            if planner.leads_to(step, call.branch, steps[call.call]) and not _are_choices(call, calls[output[0]]):
                 continue
             if not _was_sent_before_end(call, calls[output[0]]):
                 draft.after[step] = None
@@ -279,6 +284,11 @@ def _nearest_output(
             return nearest[of]
         of = calls[of].prefix.of
     return None
+
+
+def _are_choices(call: Call, other: Call | None) -> bool:
+    """Whether two calls came in one request."""
+    return other is not None and call.request is not None and call.request == other.request
 
 
 def _was_sent_before_end(call: Call, other: Call) -> bool:

@@ -159,6 +159,31 @@ def test_a_join_of_branches_without_events_waits_for_what_preceded_the_fork() ->
     assert starts_of_calls(trace) == {0: 0, 1: 1}
 
 
+def test_choices_of_one_request_start_together_and_what_follows_waits_for_all() -> None:
+    choices = [make_call(1, request=0), grown(2, 1, 100, request=0), grown(3, 1, 100, request=0)]
+    trace = trace_of(make_call(0), tool(0, 500.0), *choices, make_call(4, request=1), make_call(5))
+    schedule = plan_session(trace)
+    calls = {step.call: index for index, step in enumerate(schedule.steps)}
+
+    assert starts_of_calls(trace) == {0: 0.0, 1: 1.5, 2: 1.5, 3: 1.5, 4: 2.5, 5: 3.5}
+    assert schedule.steps[calls[4]].after == (calls[1], calls[2], calls[3])
+
+
+def test_a_choice_that_takes_the_output_of_another_waits_for_it() -> None:
+    trace = trace_of(make_call(0, request=0), grown(1, 0, 110, request=0))
+
+    assert starts_of_calls(trace) == {0: 0.0, 1: 1.0}
+
+
+def test_a_cap_limits_the_gap_behind_any_of_several_choices() -> None:
+    times: dict[str, Any] = {"at_ms": 0.0, "duration_ms": 1000.0, "request": 0}
+    asked = tool(0, 800.0, call=0, at_ms=1000.0)
+    wait = Wait(kind="think", duration_ms=400.0)
+    trace = trace_of(make_call(0, **times), grown(1, 0, 100, **times), asked, wait, make_call(2))
+
+    assert sleeps(trace, Gaps(cap_s=1.0)) == [0.8, pytest.approx(0.2)]
+
+
 def test_a_call_waits_for_an_output_in_its_prompt_that_another_branch_brings() -> None:
     trace = trace_of(
         ParallelStart(region=0, num_branches=1),
