@@ -301,8 +301,8 @@ def _without_defaults(record: JournalRecord | JournalHeader) -> dict[str, Any]:
 
 
 def _read_header(line: bytes, path: str) -> JournalHeader:
-    content = _object(line, 1, path)
-    if content.pop("format", None) != JOURNAL_FORMAT:
+    content = _parsed(line)
+    if not isinstance(content, dict) or content.pop("format", None) != JOURNAL_FORMAT:
         raise TraceError(f"expected {JOURNAL_FORMAT!r}: this is no journal", path=f"{path}:1", field="format")
     if (version := content.pop("version", None)) != JOURNAL_VERSION:
         raise TraceError(
@@ -324,13 +324,18 @@ def _read(line: bytes, number: int, path: str) -> JournalRecord:
 
 
 def _object(line: bytes, number: int, path: str) -> dict[str, Any]:
-    try:
-        content = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        content = None
+    content = _parsed(line)
     if not isinstance(content, dict):
         raise TraceError("expected a JSON object: the journal is damaged here", path=f"{path}:{number}")
     return content
+
+
+def _parsed(line: bytes) -> Any:
+    """Return what a line says, None when it is no JSON."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
 
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}

@@ -111,6 +111,22 @@ def test_a_journal_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert "none.journal.jsonl: cannot be read: No such file" in str(done.exception)
 
 
+def test_a_folder_is_no_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = recover(Path())
+
+    assert isinstance(done.exception, UnusableInput)
+    assert str(done.exception) == ".: cannot be read: Is a directory"
+
+
+def test_a_file_of_something_else_is_no_journal(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("said\n")
+    done = recover(tmp_path / "notes")
+
+    assert isinstance(done.exception, TraceError)
+    assert str(done.exception).endswith("notes:1: format: expected 'rotoscope.journal': this is no journal")
+
+
 def test_a_place_that_cannot_be_written_is_told(journal: Path, tmp_path: Path) -> None:
     done = recover(journal, "-o", tmp_path / "none/run.trace.json")
 

@@ -115,9 +115,10 @@ def test_a_file_that_was_handed_in_stays_open() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\n", "1: expected a JSON object"),
-        (b"\x00\xff\n", "1: expected a JSON object"),
-        (b'{"format":"other"}\n', "1: format: expected 'rotoscope.journal'"),
+        (b"\n", "1: format: expected 'rotoscope.journal': this is no journal"),
+        (b"\x00\xff\n", "1: format: expected 'rotoscope.journal': this is no journal"),
+        (b"[]\n", "1: format: expected 'rotoscope.journal': this is no journal"),
+        (b'{"format":"other"}\n', "1: format: expected 'rotoscope.journal': this is no journal"),
         (damaged(1, version=2), "1: version: expected version 1, found 2"),
         (damaged(1, campaign="x"), "1: campaign: "),
         (damaged(2, record="other"), "2: record: expected one of part, open, end, measured"),

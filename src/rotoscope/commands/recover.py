@@ -25,7 +25,7 @@ def recover(
     from rotoscope.traces.journal import read_journal
     from rotoscope.traces.writer import save
 
-    target = output or journal.with_name(journal.name.removesuffix(JOURNAL_SUFFIX) + TRACE_SUFFIX)
+    target = output or journal.parent / (journal.name.removesuffix(JOURNAL_SUFFIX) + TRACE_SUFFIX)
     if target.exists():
         raise UnusableInput(f"{target} is there already: remove it, or name another file with --output")
     try:
