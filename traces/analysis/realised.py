@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -38,8 +37,6 @@ class SentStream:
     sent_s: float | None
     first_token_s: float | None
     """None when no token arrived: the request is a donor, its own hit is 0."""
-    preloaded: bool = False
-    """Whether the whole stream is in the cache before the run."""
 
     @property
     def stream_tokens(self) -> int:
@@ -70,8 +67,6 @@ def realised_hits(streams: Sequence[SentStream], profile: EngineProfile) -> list
 
 def _resident(stream: SentStream, profile: EngineProfile) -> tuple[float, int] | None:
     """Return since when and how many tokens of a stream are in the cache, None if never."""
-    if stream.preloaded:
-        return -inf, stream.stream_tokens
     if stream.sent_s is None:
         return None
     output_tokens = stream.stream_tokens - stream.prompt_tokens

@@ -30,10 +30,10 @@ def timed_worlds(draw: st.DrawFn) -> tuple[World, list[Times]]:
     return world, times
 
 
-def brute_force(world: World, times: list[Times], profile: EngineProfile, preload: bool) -> list[int]:
+def brute_force(world: World, times: list[Times], profile: EngineProfile) -> list[int]:
     hits = []
     for index, (call, time) in enumerate(zip(world.calls, times, strict=True)):
-        donors: list[Tokens] = list(world.shared) if preload else []
+        donors: list[Tokens] = []
         for other, (donor, sent) in enumerate(zip(world.calls, times, strict=True)):
             if other != index and time.first_token_s is not None and sent.sent_s < time.first_token_s:
                 kept = max(len(donor.output) - 1, 0) if profile.decode_reuse else 0
@@ -44,10 +44,10 @@ def brute_force(world: World, times: list[Times], profile: EngineProfile, preloa
     return hits
 
 
-def sent_streams(world: World, times: list[Times], preload: bool, data: st.DataObject) -> list[SentStream]:
+def sent_streams(world: World, times: list[Times], data: st.DataObject) -> list[SentStream]:
     streams: list[tuple[Tokens, SentStream]] = []
     for shared in world.shared:
-        streams.append((shared, _sent(shared, len(shared), streams, Times(0, None), data, preload, sent=False)))
+        streams.append((shared, _sent(shared, len(shared), streams, Times(0, None), data, sent=False)))
     for call, time in zip(world.calls, times, strict=True):
         streams.append((call.stream, _sent(call.stream, len(call.prompt), streams, time, data)))
     return [stream for _, stream in streams]
@@ -59,7 +59,6 @@ def _sent(
     before: list[tuple[Tokens, SentStream]],
     time: Times,
     data: st.DataObject,
-    preloaded: bool = False,
     sent: bool = True,
 ) -> SentStream:
     """Name any earlier stream and any part of what is shared with it: the answer must not depend on it."""
@@ -72,19 +71,18 @@ def _sent(
         prompt_tokens=prompt_tokens,
         sent_s=time.sent_s if sent else None,
         first_token_s=time.first_token_s,
-        preloaded=preloaded,
     )
 
 
 @settings(max_examples=400)
-@given(timed_worlds(), profiles, st.booleans(), st.data())
+@given(timed_worlds(), profiles, st.data())
 def test_the_tree_finds_what_comparing_all_tokens_finds(
-    timed: tuple[World, list[Times]], profile: EngineProfile, preload: bool, data: st.DataObject
+    timed: tuple[World, list[Times]], profile: EngineProfile, data: st.DataObject
 ) -> None:
     world, times = timed
-    streams = sent_streams(world, times, preload, data)
+    streams = sent_streams(world, times, data)
 
     hits = realised_hits(streams, profile)
 
-    assert hits[len(world.shared) :] == brute_force(world, times, profile, preload)
+    assert hits[len(world.shared) :] == brute_force(world, times, profile)
     assert hits[: len(world.shared)] == [0] * len(world.shared)
