@@ -92,12 +92,12 @@ def _not_ours(head: bytes) -> str:
 
 def _trace(raw: Any) -> Trace:
     if not isinstance(raw, dict):
-        raise TraceError(f"expected a JSON object, found {_kind(raw)}")
+        raise TraceError(f"expected a JSON object, found {kind_of(raw)}")
     _check_version(raw.get("format"))
     header = {key: value for key, value in raw.items() if key not in ("format", "events")}
     events = raw.get("events")
     if not isinstance(events, list):
-        raise TraceError(f"expected a list of events, found {_kind(events)}", field="events")
+        raise TraceError(f"expected a list of events, found {kind_of(events)}", field="events")
     parsed = tuple(_event(event, index) for index, event in enumerate(events))
     return replace(_validated(Trace, header), events=parsed)
 
@@ -120,7 +120,7 @@ def _check_version(value: Any) -> None:
 
 def _event(raw: Any, index: int) -> TraceEvent:
     if not isinstance(raw, dict):
-        raise TraceError(f"expected an object, found {_kind(raw)}", event=index)
+        raise TraceError(f"expected an object, found {kind_of(raw)}", event=index)
     name = raw.get("event_type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -162,10 +162,11 @@ def _as_trace_error(detail: ErrorDetails, kind: type, event: int | None) -> Trac
 
 def _shown(value: Any) -> str:
     """Show a number as it is, and only the kind of anything that could be somebody's text."""
-    return repr(value) if value is None or isinstance(value, bool | int | float) else _kind(value)
+    return repr(value) if value is None or isinstance(value, bool | int | float) else kind_of(value)
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Say what a JSON value is, without showing it."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
     return names.get(type(value), "a number")
 

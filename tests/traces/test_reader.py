@@ -27,6 +27,7 @@ from rotoscope.traces import (
     loads,
     save,
 )
+from rotoscope.traces.reader import kind_of
 
 TRACE = Trace(
     trace_id="0123456789abcdef",
@@ -231,3 +232,11 @@ def test_text_of_somebody_is_never_shown() -> None:
         loads(DATA.replace(b'"role":"system"', b'"role":"sk-secret"'))
 
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [({}, "an object"), ([], "a list"), ("x", "a string"), (True, "a boolean"), (None, "nothing"), (1, "a number")],
+)
+def test_the_kind_of_a_value_is_said_without_showing_it(value: object, kind: str) -> None:
+    assert kind_of(value) == kind

@@ -15,6 +15,7 @@ from typing import Any
 
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.model import MAX_COUNT, MAX_MILLISECONDS
+from rotoscope.traces.reader import kind_of
 
 MAX_TIME_MS = MAX_MILLISECONDS / 4
 """Of a time in a foreign file: the sum of a few of them is still a time of ours."""
@@ -123,12 +124,6 @@ class Fields:
 
     def _path(self, name: str) -> str:
         return f"{self.place}.{name}" if self.place else name
-
-
-def kind_of(value: Any) -> str:
-    """Say what a JSON value is, without showing it."""
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
-    return names.get(type(value), "a number")
 
 
 def _shown(value: Any) -> str:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from rotoscope.traces import TraceError
-from rotoscope.traces.formats.fields import Fields, Notes, derived_id, kind_of, trace_id_of
+from rotoscope.traces.formats.fields import Fields, Notes, derived_id, trace_id_of
 
 
 def test_a_value_is_read_with_its_type_and_an_absent_one_is_none() -> None:
@@ -29,14 +29,6 @@ def test_a_list_of_identities_may_hold_any_integer_but_nothing_else() -> None:
     assert Fields.of({"ids": [-1, 2**63]}).integers("ids") == (-1, 2**63)
     with pytest.raises(TraceError, match=r"ids\[1\]: expected an integer, found a boolean"):
         Fields.of({"ids": [1, True]}).integers("ids")
-
-
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [({}, "an object"), ([], "a list"), ("x", "a string"), (True, "a boolean"), (None, "nothing"), (1, "a number")],
-)
-def test_the_kind_of_a_value_is_said_without_showing_it(value: object, kind: str) -> None:
-    assert kind_of(value) == kind
 
 
 def test_derived_ids_depend_on_every_part_and_on_where_it_ends() -> None:
