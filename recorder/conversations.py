@@ -83,7 +83,7 @@ class Threader:
     def _put(self, conversation: _Conversation, call: SeenCall, ids: tuple[int, ...]) -> None:
         answered = ids if call.answer is None else (*ids, self._run.tree.node(call.answer).message_id)
         kept = common_length(conversation.messages, answered)
-        for gone in ():
+        for gone in conversation.messages[kept:]:
             self._holders[gone].discard(conversation.number)
         for new in answered[kept:]:
             self._holders[new].add(conversation.number)
