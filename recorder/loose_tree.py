@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-MOST_BRANCHES = 64
-"""So many ways on from one message are compared; where there are more, a prompt could take any of them."""
-_START = -1
+MOST_COMPARED = 64
+"""So many streams that end at one message, or ways on from it, are told apart."""
+START = -1
+"""The text id before the first message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Calls that stand for all those that could be most like a prompt."""
+    """Where the streams are that begin with most messages of a prompt."""
 
-    calls: list[int]
+    last: int
+    """The text id of the last message that they have in common."""
+    ending: list[int]
+    """Calls whose streams end there."""
+    going_on: list[tuple[int, int]]
+    """For each way on from there, the first call that took it, and the text id of its next message."""
     are_all: bool
-    """Whether no call that goes on in another way was left out."""
+    """Whether none was left out."""
 
 
 @dataclass(slots=True)
@@ -25,21 +31,22 @@ class LooseTree:
 
     parents: Sequence[int]
     """By text id, the id before it."""
-    _first: dict[int, int] = field(default_factory=dict)
-    """By text id, the first call whose stream passes it."""
-    _then: dict[int, list[int]] = field(default_factory=dict)
-    """By text id, the calls that were first on each way on from there."""
+    _ending: dict[int, list[int]] = field(default_factory=dict)
+    _going_on: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
 
     def add(self, call: int, last: int) -> None:
         """Add a stream by the text id of its last message."""
-        while last != _START and last not in self._first:
-            self._first[last] = call
+        self._ending.setdefault(last, []).append(call)
+        while last != START and last not in self._seen:
+            self._seen.add(last)
+            self._going_on.setdefault(self.parents[last], []).append((call, last))
             last = self.parents[last]
-            self._then.setdefault(last, []).append(call)
 
     def most_alike(self, last: int) -> Alike:
-        """Return calls whose streams begin with most messages of a prompt, one for each way on from there."""
-        while last != _START and last not in self._first:
+        """Return the streams that begin with most messages of a prompt, which is named by its last message."""
+        while last != START and last not in self._seen:
             last = self.parents[last]
-        calls = {*self._then.get(last, ())} | ({self._first[last]} if last != _START else set())
-        return Alike(sorted(calls)[:MOST_BRANCHES], len(calls) <= MOST_BRANCHES)
+        ending, going_on = self._ending.get(last, []), self._going_on.get(last, [])
+        are_all = max(len(ending), len(going_on)) <= MOST_COMPARED
+        return Alike(last, ending[:MOST_COMPARED], going_on[:MOST_COMPARED], are_all)

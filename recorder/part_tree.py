@@ -36,6 +36,8 @@ class PartNode:
     """Equal for parts whose messages up to here have the same roles and loose texts."""
     text_id: int
     """Equal for parts whose messages up to here have the same loose texts."""
+    body_id: int
+    """The same without the system messages and tools at the start; -1 among those."""
 
 
 class PartTree:
@@ -48,7 +50,7 @@ class PartTree:
         self._message_ids: dict[Hashable, int] = {}
         self._text_ids: dict[Hashable, int] = {}
         self.text_parents: list[int] = []
-        """By text id, the id before it; -1 at the start."""
+        """By text or body id, the id before it; -1 at the start."""
         for part in parts:
             self._nodes.append(self._node(part))
 
@@ -119,6 +121,7 @@ class PartTree:
         thinking = before.first_thinking if before else 0
         if thinking == count - 1 and not part.reasoning_bytes:
             thinking = count
+        is_leading = leading == count
         return PartNode(
             seen=part,
             count=count,
@@ -128,7 +131,8 @@ class PartTree:
             tools=count - 1 if part.role == "tools" else before.tools if before else -1,
             most_tokens=part.most_tokens + (before.most_tokens if before else 0),
             message_id=self._message_id(part, before),
-            text_id=self._text_id(part, before),
+            text_id=self._text_id(part, before.text_id if before else -1),
+            body_id=-1 if is_leading else self._text_id(part, before.body_id if before else -1),
         )
 
     def _message_id(self, part: PartSeen, before: PartNode | None) -> int:
@@ -137,13 +141,12 @@ class PartTree:
             return parent
         return self._message_ids.setdefault((parent, part.role, part.borders[-_HEX:]), len(self._message_ids))
 
-    def _text_id(self, part: PartSeen, before: PartNode | None) -> int:
-        parent = before.text_id if before else -1
+    def _text_id(self, part: PartSeen, before: int) -> int:
         if part.role == "tools":
-            return parent
-        number = self._text_ids.setdefault((parent, part.borders[-_HEX:]), len(self._text_ids))
+            return before
+        number = self._text_ids.setdefault((before, part.borders[-_HEX:]), len(self._text_ids))
         if number == len(self.text_parents):
-            self.text_parents.append(parent)
+            self.text_parents.append(before)
         return number
 
 

@@ -302,7 +302,8 @@ class RecordedExchange(Exchange):
     def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
         self._status = status
         kind = content_type.partition(";")[0].strip().lower()
-        if kind == "text/event-stream" or (not kind and self._asked.is_stream and status == 200):
+        is_asked_for = self._asked.is_stream and status == 200 and kind != "application/json"
+        if kind == "text/event-stream" or is_asked_for:
             self._filter = EventFilter(self._take, withholds=self._asked.is_without_usage)
 
     def chunk(self, data: bytes, *, at_s: float) -> bytes:

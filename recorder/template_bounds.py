@@ -9,7 +9,7 @@ What is supposed of the template:
    thinking block, which is absent when the answer is sent back).
 2. System messages and tools may be moved into the last user message, before its text, and thinking that was sent back
    may be dropped once another user message follows. So what two prompts share is certain only up to their last user
-   message, unless it is the same one.
+   message, unless it is the same one; and prompts with different system messages may be alike up to there.
 3. It may ignore ids, names, thinking, roles, tools and whitespace: texts that differ in nothing else may be rendered
    alike.
 
@@ -154,16 +154,78 @@ class Bounds:
 
     def most(self, call: SeenCall, other: SeenCall) -> int:
         """Return how many tokens the prompt of `call` shares with the stream of `other` at most."""
-        mine, theirs = call.path, other.path if other.answer is None else (*other.path, other.answer)
+        mine, theirs = call.path, _stream_path(other)
         shared = common_length(mine, theirs)
         start = self._most_up_to(call, shared)
         if shared <= len(other.path):
             start = min(start, self._most_up_to(other, shared))
-        limits = [start + self._most_alike(mine, theirs, shared)]
+        limits = [start + self._most_alike(call, other, shared)]
         if shared == len(other.path) and self._drops_thinking(mine, theirs, shared):
             limits.append(start + ANSWER_START_TOKENS + self._most_without_thinking(mine[shared], other))
         limits.extend(x for x in (call.reported_prompt_tokens, _stream_tokens(other)) if x is not None)
         return min(limits)
+
+    def most_behind(self, call: SeenCall, count: int, theirs: int | None) -> int:
+        """Return how many tokens a prompt shares at most with streams that are alike up to its first `count` parts.
+
+        Behind these they have the part `theirs`, or end.
+        """
+        alike = ANSWER_START_TOKENS
+        if theirs is not None and count < len(call.path):
+            alike = self._most_alike_within(call.path[count], theirs)
+        most = self._most_up_to(call, count) + alike
+        return most if call.reported_prompt_tokens is None else min(most, call.reported_prompt_tokens)
+
+    def leading_tokens(self, call: SeenCall) -> int:
+        """Return how many tokens the system messages and tools at the start of a prompt have at most."""
+        return sum(self.most_tokens(part) for part in call.path[: self._tree.node(call.head).leading])
+
+    def _most_up_to(self, call: SeenCall, count: int) -> int:
+        """Return where the end of the first `count` parts of a prompt is at most."""
+        if count == 0:
+            return PREAMBLE_TOKENS
+        part = call.path[count - 1]
+        return int(self._most[part][self._where(self._tree.node(call.head), part)])
+
+    def _most_alike(self, call: SeenCall, other: SeenCall, shared: int) -> int:
+        """Return how many tokens two streams could share at most behind the parts that they share for certain.
+
+        That is: if a template ignored what it may ignore. Where their system messages differ, a template may still move
+        those into the last message of the user and render what stands before that alike.
+        """
+        mine, theirs = self._tree.node(call.head), self._tree.node(other.head)
+        if shared >= max(mine.leading, theirs.leading):
+            return self._most_alike_messages(call.path, _stream_path(other), shared, shared)
+        tokens = min(self.leading_tokens(call), self.leading_tokens(other))
+        systems = [
+            [
+                self._tree.text_digest(part)
+                for part in x.path[: self._tree.node(x.head).leading]
+                if self._is_message(part)
+            ]
+            for x in (call, other)
+        ]
+        if systems[0] == systems[1]:
+            return tokens + self._most_alike_messages(call.path, _stream_path(other), mine.leading, theirs.leading)
+        before_user = max(0, min(mine.last_user - mine.leading, theirs.last_user - theirs.leading))
+        ours, others = call.path[: mine.leading + before_user], other.path[: theirs.leading + before_user]
+        return tokens + PART_TOKENS + self._most_alike_messages(ours, others, mine.leading, theirs.leading)
+
+    def _most_alike_messages(self, mine: Sequence[int], theirs: Sequence[int], start: int, their_start: int) -> int:
+        """Compare two paths from given places on, text by text."""
+        tokens = 0
+        for a, b in zip(self._messages(mine, start), self._messages(theirs, their_start), strict=False):
+            if self._tree.text_digest(a) != self._tree.text_digest(b):
+                return tokens + self._most_alike_within(a, b)
+            tokens += min(self.most_tokens(a), self.most_tokens(b))
+        return tokens + ANSWER_START_TOKENS
+
+    def _most_alike_within(self, a: int, b: int) -> int:
+        """Return how many tokens two parts of different text could share at most."""
+        if self._tree[a].has_calls or self._tree[b].has_calls:
+            return min(self.most_tokens(a), self.most_tokens(b))
+        shared = self._tree.shared_bytes_at_most(a, b)
+        return min(self.most_tokens(x) - (self._tree[x].loose_bytes - shared) for x in (a, b))
 
     def _drops_thinking(self, mine: Sequence[int], theirs: Sequence[int], index: int) -> bool:
         """Whether a prompt holds the answer that stands at an index of another stream, but without its thinking."""
@@ -178,39 +240,11 @@ class Bounds:
         assert other.end is not None
         return self.most_tokens(part) - max(0, self._tree[part].loose_bytes - other.end.alike_bytes)
 
-    def _most_up_to(self, call: SeenCall, count: int) -> int:
-        """Return where the end of the first `count` parts of a prompt is at most."""
-        if count == 0:
-            return PREAMBLE_TOKENS
-        part = call.path[count - 1]
-        return int(self._most[part][self._where(self._tree.node(call.head), part)])
-
-    def _most_alike(self, mine: Sequence[int], theirs: Sequence[int], shared: int) -> int:
-        """Return how many tokens two prompts could share at most behind their shared parts.
-
-        That is: if a template ignored what it may ignore.
-        """
-        tokens = min(self._tools_tokens(mine, shared), self._tools_tokens(theirs, shared))
-        for a, b in zip(self._messages(mine, shared), self._messages(theirs, shared), strict=False):
-            if self._tree.text_digest(a) != self._tree.text_digest(b):
-                return tokens + self._most_alike_within(a, b)
-            tokens += min(self.most_tokens(a), self.most_tokens(b))
-        return tokens + ANSWER_START_TOKENS
-
-    def _most_alike_within(self, a: int, b: int) -> int:
-        """Return how many tokens two parts of different text could share at most."""
-        if self._tree[a].has_calls or self._tree[b].has_calls:
-            return min(self.most_tokens(a), self.most_tokens(b))
-        shared = self._tree.shared_bytes_at_most(a, b)
-        return min(self.most_tokens(x) - (self._tree[x].loose_bytes - shared) for x in (a, b))
-
-    def _tools_tokens(self, path: Sequence[int], start: int) -> int:
-        """Return the tokens of the tools of a prompt at most, 0 where they stand among the first parts."""
-        tools = self._tree.node(path[-1]).tools
-        return self.most_tokens(path[tools]) if tools >= start else 0
-
     def _messages(self, path: Sequence[int], start: int) -> Iterator[int]:
-        return (path[i] for i in range(start, len(path)) if self._tree[path[i]].role != "tools")
+        return (path[i] for i in range(start, len(path)) if self._is_message(path[i]))
+
+    def _is_message(self, part: int) -> bool:
+        return self._tree[part].role != "tools"
 
 
 def _most_up_to(node: PartNode) -> int:
@@ -237,6 +271,11 @@ def _with_before(views: _Views, before: _Views, choose: Callable[[float, float],
         choose(views[_NEXT], before[_LATER]),
         choose(views[_LATER], before[_LATER]),
     ]
+
+
+def _stream_path(call: SeenCall) -> tuple[int, ...]:
+    """Return the parts of a prompt and of its answer."""
+    return call.path if call.answer is None else (*call.path, call.answer)
 
 
 def _stream_tokens(call: SeenCall) -> int | None:

@@ -7,15 +7,14 @@ roles or whitespace may render alike what was sent differently.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rotoscope.recorder.calls import SeenCall
-from rotoscope.recorder.loose_tree import LooseTree
+from rotoscope.recorder.loose_tree import MOST_COMPARED, START, Alike, LooseTree
+from rotoscope.recorder.part_tree import PartNode
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.shared_prefixes import Shared
-
-MOST_COMPARED = 64
-"""So many prompts that part at one place are compared with one another; of more, each with the first and the last."""
+from rotoscope.recorder.template_bounds import PART_TOKENS
 
 
 def widen(found: PrefixFinder) -> None:
@@ -26,28 +25,110 @@ def widen(found: PrefixFinder) -> None:
 
 def _over_all_streams(found: PrefixFinder) -> None:
     """Let `high` hold for every earlier stream; of measured prompts only those that were not measured are in doubt."""
-    exact = found.run.exact
-    tree = found.run.tree
-    trees: defaultdict[tuple[int, bool], LooseTree] = defaultdict(lambda: LooseTree(tree.text_parents))
+    all_streams, unmeasured = _Streams(found), _Streams(found)
     for call in found.run.calls:
-        _over_streams_in(trees[call.domain, call.number in exact], found, call)
-        last = tree.node(call.head if call.answer is None else call.answer).text_id
-        trees[call.domain, False].add(call.number, last)
-        if call.number not in exact:
-            trees[call.domain, True].add(call.number, last)
+        if call.number in found.run.exact:
+            unmeasured.raise_bound(call)
+        else:
+            all_streams.raise_bound(call)
+            unmeasured.add(call)
+        all_streams.add(call)
 
 
-def _over_streams_in(tree: LooseTree, found: PrefixFinder, call: SeenCall) -> None:
-    alike = tree.most_alike(found.run.tree.node(call.head).text_id)
-    if not alike.are_all:
-        _raise(found, call, found.places.prompt_tokens[call.number])
-    for number in alike.calls:
-        other = found.run.calls[number]
-        if other.head == call.head and found.edges[call.number].tokens == found.places.prompt_tokens[call.number]:
-            continue
-        most = found.bounds.most(call, other)
-        _raise(found, call, most)
-        _raise_between_trees(found, other, call, most)
+class _Streams:
+    """Streams as templates may see them: with their system messages, and without, up to the last message of the user."""
+
+    def __init__(self, found: PrefixFinder) -> None:
+        self._found = found
+        self._parts = found.run.tree
+        self._whole: dict[int, LooseTree] = {}
+        """By cache domain."""
+        self._bodies: dict[int, dict[int, LooseTree]] = {}
+        """By cache domain, and by the text id of the system messages."""
+
+    def add(self, call: SeenCall) -> None:
+        """Add the stream of a call."""
+        last = call.head if call.answer is None else call.answer
+        whole = self._whole.setdefault(call.domain, LooseTree(self._parts.text_parents))
+        whole.add(call.number, self._parts.node(last).text_id)
+        body = self._before_last_user(call)
+        if body != START:
+            bodies = self._bodies.setdefault(call.domain, {})
+            tree = bodies.setdefault(self._system_id(call), LooseTree(self._parts.text_parents))
+            tree.add(call.number, body)
+
+    def raise_bound(self, call: SeenCall) -> None:
+        """Raise the bound of a call to what it may share with any of the streams."""
+        whole = self._whole.get(call.domain)
+        if whole is not None:
+            self._over_whole(whole.most_alike(self._parts.node(call.head).text_id), call)
+        body = self._before_last_user(call)
+        others = [tree for system, tree in self._bodies.get(call.domain, {}).items() if system != self._system_id(call)]
+        if len(others) > MOST_COMPARED:
+            self._give_up(call)
+        for tree in others[:MOST_COMPARED] if body != START else ():
+            self._over_bodies(tree.most_alike(body), call)
+
+    def _over_whole(self, alike: Alike, call: SeenCall) -> None:
+        """Compare with streams that end where they are alike one by one, with the others by how they go on."""
+        if not alike.are_all:
+            self._give_up(call)
+        for number in alike.ending:
+            other = self._found.run.calls[number]
+            if not self._is_exact_repetition(call, other):
+                _raise_for(self._found, other, call, self._found.bounds.most(call, other))
+        count = self._count(call, lambda node: node.text_id, alike.last)
+        for number, text in alike.going_on:
+            other = self._found.run.calls[number]
+            theirs = self._part(other, lambda node: node.text_id, text)
+            _raise_for(self._found, other, call, self._found.bounds.most_behind(call, count, theirs))
+
+    def _over_bodies(self, alike: Alike, call: SeenCall) -> None:
+        """Compare with streams that have other system messages, which may be moved behind where they are alike."""
+        if alike.last == START:
+            return
+        if not alike.are_all:
+            self._give_up(call)
+        bounds = self._found.bounds
+        count = self._count(call, lambda node: node.body_id, alike.last)
+        for number, body in [*((x, None) for x in alike.ending), *alike.going_on]:
+            other = self._found.run.calls[number]
+            theirs = None if body is None else self._part(other, lambda node: node.body_id, body)
+            moved = PART_TOKENS + min(bounds.leading_tokens(call), bounds.leading_tokens(other))
+            _raise_for(self._found, other, call, bounds.most_behind(call, count, theirs) + moved)
+
+    def _give_up(self, call: SeenCall) -> None:
+        _raise(self._found, call, self._found.places.prompt_tokens[call.number])
+
+    def _is_exact_repetition(self, call: SeenCall, other: SeenCall) -> bool:
+        tokens = self._found.places.prompt_tokens[call.number]
+        return other.head == call.head and self._found.edges[call.number].tokens == tokens
+
+    def _system_id(self, call: SeenCall) -> int:
+        leading = self._parts.node(call.head).leading
+        return self._parts.node(call.path[leading - 1]).text_id if leading else START
+
+    def _before_last_user(self, call: SeenCall) -> int:
+        head = self._parts.node(call.head)
+        return self._parts.node(call.path[head.last_user - 1]).body_id if head.last_user > head.leading else START
+
+    def _count(self, call: SeenCall, id_of: Callable[[PartNode], int], last: int) -> int:
+        """Return how many parts of a prompt there are up to the last with some id."""
+        count = len(call.path)
+        while count and id_of(self._parts.node(call.path[count - 1])) != last:
+            count -= 1
+        return count
+
+    def _part(self, call: SeenCall, id_of: Callable[[PartNode], int], wanted: int) -> int:
+        """Return the message of a stream that has some id."""
+        path = call.path if call.answer is None else (*call.path, call.answer)
+        nodes = (self._parts.node(part) for part in reversed(path))
+        return next(n.seen.part for n in nodes if id_of(n) == wanted and n.seen.role != "tools")
+
+
+def _raise_for(found: PrefixFinder, earlier: SeenCall, later: SeenCall, most: int) -> None:
+    _raise(found, later, most)
+    _raise_between_trees(found, earlier, later, most)
 
 
 def _raise_between_trees(found: PrefixFinder, earlier: SeenCall, later: SeenCall, most: int) -> None:

@@ -144,6 +144,9 @@ class Choice:
                 if isinstance(call, dict):
                     self._add_call(call)
             said = True
+        if isinstance(legacy := delta.get("function_call"), dict):
+            self._add_call({"index": 0, "function": legacy})
+            said = True
         if said:
             self.chunks += 1
             if self.first_at_s is None:

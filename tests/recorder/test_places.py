@@ -100,7 +100,11 @@ def test_a_number_stays_when_it_was_given() -> None:
 
 
 LINES = st.lists(
-    st.tuples(st.floats(0, 100), st.none() | st.integers(0, 200), st.integers(0, 150)), min_size=1, max_size=8
+    st.tuples(
+        st.integers(0, 400).map(lambda quarters: quarters / 4), st.none() | st.integers(0, 200), st.integers(0, 150)
+    ),
+    min_size=1,
+    max_size=8,
 )
 
 

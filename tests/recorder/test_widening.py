@@ -78,7 +78,7 @@ def test_a_measured_prompt_may_be_more_like_one_that_was_not() -> None:
 
 def test_more_branches_than_are_compared_leave_everything_possible() -> None:
     wire = Wire()
-    for number in range(loose_tree.MOST_BRANCHES + 2):
+    for number in range(loose_tree.MOST_COMPARED + 2):
         wire.call([user(f"text {number}")], assistant("a"), counts=usage(1000, 20))
 
     assert prefixes(wire)[-1].greatest == 1000
