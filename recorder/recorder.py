@@ -302,7 +302,7 @@ class RecordedExchange(Exchange):
     def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
         self._status = status
         kind = content_type.partition(";")[0].strip().lower()
-        is_asked_for = self._asked.is_stream and status == 200 and kind != "application/json"
+        is_asked_for = self._asked.is_stream and status == 200 and not kind.endswith("json")
         if kind == "text/event-stream" or is_asked_for:
             self._filter = EventFilter(self._take, withholds=self._asked.is_without_usage)
 

@@ -172,14 +172,23 @@ def test_a_call_whose_answer_the_recorder_cannot_take_ends_with_it(ending: str) 
     ]
 
 
-def test_an_answer_without_a_content_type_is_read_as_what_was_asked_for() -> None:
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/octet-stream"])
+def test_an_answer_of_no_telling_content_type_is_read_as_what_was_asked_for(kind: str) -> None:
     wire = Wire()
     exchange = wire.ask(HI, stream=True)
-    exchange.response(200, at_s=101.0)
-    exchange.chunk(sse(delta({"content": "a"}, finish="stop"), "[DONE]"), at_s=101.0)
-    exchange.end(at_s=101.0)
+    exchange.response(200, at_s=101.0, content_type=kind)
+    said, hidden = sse(delta({"content": "a"}, finish="stop")), sse({"choices": [], "usage": usage(12, 3)})
+    forwarded = exchange.chunk(said + hidden, at_s=101.0) + exchange.end(at_s=101.0)
 
-    assert [call.finish_reason for call in wire.calls()] == ["stop"]
+    assert forwarded == said
+    assert [(call.finish_reason, call.completion_tokens) for call in wire.calls()] == [("stop", 3)]
+
+
+def test_a_whole_answer_to_a_request_for_a_stream_is_read() -> None:
+    wire = Wire()
+    wire.answer(wire.ask(HI, stream=True), assistant("a"), counts=usage(12, 3))
+
+    assert [(call.finish_reason, call.completion_tokens) for call in wire.calls()] == [("stop", 3)]
 
 
 def test_a_growing_conversation_is_recorded_as_if_each_body_were_read_whole() -> None:

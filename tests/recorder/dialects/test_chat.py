@@ -162,6 +162,18 @@ def test_tool_calls_are_put_together_by_index() -> None:
     assert calls == [["a", "read", "{}"], ["b", "write", '{"x":1}']]
 
 
+def test_a_function_call_of_the_old_kind_is_a_tool_call() -> None:
+    answer = stream(
+        delta({"content": None, "function_call": {"name": "read", "arguments": ""}}),
+        delta({"function_call": {"arguments": "{}"}}, finish="function_call"),
+    )
+    (choice,) = answer.choices
+    sent = {"role": "assistant", "content": None, "function_call": {"name": "read", "arguments": "{}"}}
+
+    assert (choice.tool_names, choice.finish_reason, choice.chunks) == (["read"], "tool_calls", 2)
+    assert choice.sent_back().exact == exact_form(sent)
+
+
 def test_another_id_at_the_same_index_is_another_tool_call() -> None:
     calls = calls_in(
         [part(index=0, id="a", name="read", arguments="{}")],
