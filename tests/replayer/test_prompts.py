@@ -194,6 +194,19 @@ def test_system_prefixes_are_the_same_in_all_sessions_and_groups_in_those_of_a_c
     assert group[0][41:60] != group[2][41:60]
 
 
+def test_a_system_prefix_is_another_one_for_the_calls_of_another_domain() -> None:
+    leaves = Prefix("s0", 40, "ids")
+    calls = [make_call(n, isl=80, prefix=leaves, domain=domain) for n, domain in enumerate((0, 1, 1))]
+    session = plan_of(trace_of(*calls, shared_prefixes=[S0])).session(0)
+    alone = plan_of(trace_of(calls[0], shared_prefixes=[S0])).session(0)
+
+    first, second, third = (prompt(session, n) for n in range(3))
+
+    assert first[1:40] == prompt(alone, 0)[1:40]
+    assert sum(a == b for a, b in zip(first[:40], second[:40], strict=True)) <= 2
+    assert second[:40] == third[:40]
+
+
 def test_another_seed_and_another_salt_draw_other_tokens() -> None:
     trace = make_trace(turns=1, isl=100, system=40)
     prompts = [prompt(plan_of(trace, seed=seed, salt=salt).session(0), 0) for seed, salt in product((1, 2), "ab")]

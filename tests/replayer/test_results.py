@@ -54,6 +54,15 @@ def test_results_are_never_written_over(tmp_path: Path) -> None:
         make_folder(tmp_path)
 
 
+def test_results_that_another_run_has_begun_meanwhile_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text("theirs")
+
+    with pytest.raises(RunFailed, match="cannot write results"), ResultsFolder.opened(tmp_path):
+        pass
+
+    assert (tmp_path / "results.jsonl").read_text() == "theirs"
+
+
 def test_a_folder_that_is_there_and_holds_none_is_taken(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
 
