@@ -1,8 +1,9 @@
 """Which call belongs to which conversation, and which messages each call brought into it.
 
 A call belongs to the conversation whose list it shares most messages with, one beyond the system messages at least,
-if that conversation's last call had ended when it arrived: it extends the list, or cuts it first (a rewind). Otherwise
-it begins a conversation. Messages are compared by their loose form; a conversation may change its model.
+if that conversation's last call had ended when it arrived: it extends the list, or cuts it first (a rewind). Of several
+it takes the one whose list ends there, else the first: who goes on behind a fork is the one that forked. Otherwise it
+begins a conversation. Messages are compared by their loose form; a conversation may change its model.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Threader:
             holders = [self._conversations[number] for number in self._holders.get(ids[index], ())]
             free = [x for x in holders if x.last is not None and _may_follow(x.last, call)]
             if free:
-                return max(free, key=lambda x: (len(x.messages) == index + 1, x.last.number if x.last else -1))
+                return max(free, key=lambda x: (len(x.messages) == index + 1, -x.number))
         return None
 
     def _begin(self) -> _Conversation:

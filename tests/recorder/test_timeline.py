@@ -136,6 +136,26 @@ def test_a_region_inside_a_tool_gap_takes_its_time_from_it() -> None:
     ]
 
 
+def test_the_one_that_forked_its_history_goes_on_when_all_branches_have_ended() -> None:
+    wire = Wire()
+    grown = wire.call(START, assistant("plan"), start=0, end=1)
+    parts = [wire.ask([*grown, user(f"part {x}")], at=2) for x in range(3)]
+    for x, part in enumerate(parts):
+        wire.answer(part, assistant(f"done {x}"), at=3 + x)
+    wire.call([*grown, user("put together")], assistant("e"), start=8, end=9)
+
+    assert told(wire.close())[1:] == [
+        (None, "think", 1000.0, 1000.0),
+        ("start", 0, 2),
+        (None, 1),
+        ((0, 0), 2),
+        ((0, 1), 3),
+        ("end", 0),
+        (None, "think", 5000.0, 3000.0),
+        (None, 4),
+    ]
+
+
 def test_the_root_may_go_on_inside_a_region() -> None:
     wire = Wire()
     slow = wire.ask(START, at=0)
