@@ -18,6 +18,7 @@ import orjson
 
 KEPT = 32
 """So many conversations at once are recognised."""
+PROBE_BYTES = 64
 MOST_STRETCHES = 64
 """When a prefix is in so many pieces it is hashed anew."""
 _MESSAGES = re.compile(rb'"messages"\s*:\s*\[\s*')
@@ -40,17 +41,26 @@ class Known(Generic[T]):
     """Where the stretches of the prefix end; each call adds one."""
     hashes: list[int]
     """Of the stretches."""
+    probe: int
+    """Of the last bytes of the prefix alone."""
     suffix_length: int
     suffix: int
     value: T
 
-    def fits(self, view: memoryview) -> bool:
-        """Whether a body has the same prefix and suffix; what was added last is looked at first."""
+    def fits(self, view: memoryview, suffixes: dict[int, int]) -> bool:
+        """Whether a body has the same prefix and suffix; what tells bodies apart at least cost is looked at first.
+
+        `suffixes` keeps the hashes of the body's ends, by length.
+        """
         end = len(view) - self.suffix_length
-        if end < self.ends[-1] or hash(view[end:]) != self.suffix:
+        if end < self.ends[-1] or _probe(view, self.ends[-1]) != self.probe:
             return False
+        if self.suffix_length not in suffixes:
+            suffixes[self.suffix_length] = hash(view[end:])
         starts = [0, *self.ends]
-        return all(hash(view[starts[i] : self.ends[i]]) == self.hashes[i] for i in range(len(self.hashes) - 1, -1, -1))
+        return suffixes[self.suffix_length] == self.suffix and all(
+            hash(view[starts[i] : self.ends[i]]) == self.hashes[i] for i in range(len(self.hashes) - 1, -1, -1)
+        )
 
 
 class GrowingBodies(Generic[T]):
@@ -68,9 +78,9 @@ class GrowingBodies(Generic[T]):
 
     def match(self, body: bytes) -> tuple[Known[T], list[Any]] | None:
         """Return the body that this one goes on from, and the new messages; None when there is none."""
-        view = memoryview(body)
+        view, suffixes = memoryview(body), dict[int, int]()
         for known in reversed(self._known):
-            if known.fits(view):
+            if known.fits(view, suffixes):
                 messages = _between(body, known.ends[-1], len(body) - known.suffix_length)
                 if messages is not None:
                     return known, messages
@@ -85,6 +95,7 @@ class GrowingBodies(Generic[T]):
         elif end > known.ends[-1]:
             known.hashes.append(hash(view[known.ends[-1] : end]))
             known.ends.append(end)
+        known.probe = _probe(view, end)
         known.value = value
         self._known.remove(known)
         self._known.append(known)
@@ -94,8 +105,13 @@ class GrowingBodies(Generic[T]):
         end = _end_of_messages(body, request)
         if end is not None:
             view = memoryview(body)
-            self._known.append(Known([end], [hash(view[:end])], len(body) - end, hash(view[end:]), value))
+            hashes = hash(view[:end]), hash(view[end:])
+            self._known.append(Known([end], [hashes[0]], _probe(view, end), len(body) - end, hashes[1], value))
             del self._known[:-KEPT]
+
+
+def _probe(view: memoryview, end: int) -> int:
+    return hash(view[max(0, end - PROBE_BYTES) : end])
 
 
 def _between(body: bytes, start: int, end: int) -> list[Any] | None:
