@@ -227,11 +227,11 @@ class ChatAnswer:
             for choice in choices:
                 self._take_choice(choice, "delta", at_s)
         usage = event.get("usage")
+        is_error = bool(event.get("error"))
+        self.is_error = self.is_error or is_error
         if isinstance(usage, dict):
             self.usage = chat_usage(usage).or_else(self.usage)
-            return choices == [] and "error" not in event
-        if "error" in event:
-            self.is_error = True
+            return choices == [] and not is_error
         return False
 
     def take_whole(self, body: bytes, at_s: float) -> None:

@@ -244,6 +244,20 @@ def test_an_error_inside_a_stream_is_seen() -> None:
     assert stream(delta({"content": "a"}), {"error": {"message": "no"}}).is_error
 
 
+def test_an_error_of_null_is_none() -> None:
+    answer = stream(delta({"content": "a"}) | {"error": None})
+
+    assert not answer.is_error
+    assert answer.take_event(b'{"choices":[],"usage":{"prompt_tokens":5},"error":null}', 1.0)
+
+
+def test_an_error_beside_the_usage_is_seen_and_forwarded() -> None:
+    answer = ChatAnswer([Choice()])
+
+    assert not answer.take_event(b'{"choices":[],"usage":{"prompt_tokens":5},"error":{"message":"no"}}', 1.0)
+    assert (answer.is_error, answer.usage) == (True, Usage(5))
+
+
 def test_what_is_no_json_is_counted() -> None:
     assert stream("oops", delta({"content": "a"}), "3").unread == 2
 
