@@ -227,7 +227,7 @@ class ChatAnswer:
             for choice in choices:
                 self._take_choice(choice, "delta", at_s)
         usage = event.get("usage")
-        is_error = bool(event.get("error"))
+        is_error = event.get("error") is not None
         self.is_error = self.is_error or is_error
         if isinstance(usage, dict):
             self.usage = chat_usage(usage).or_else(self.usage)
