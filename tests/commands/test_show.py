@@ -31,6 +31,7 @@ def test_calls_tools_and_shared_tokens_are_shown(recorded: Path) -> None:
     assert "shared prefix s0: system, 40 tokens" in text
     assert "120 of call 0 (ids)" in text
     assert text.count("tool0 for call") == 59
+    assert (text.count("+2 messages"), text.count("+1 messages")) == (1, 59)
     assert "time line" in text
 
 

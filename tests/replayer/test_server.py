@@ -101,6 +101,15 @@ async def test_the_model_given_is_looked_up_among_several() -> None:
 
 
 @in_event_loop
+async def test_a_model_by_another_name_is_the_only_one_there_is() -> None:
+    card: dict[str, Any] = {"id": "tiny", "owned_by": "vllm", "meta": {"n_vocab": 50_000}}
+
+    assert await asked(offering(card), model="alias") == Server(
+        "alias", engine=ENGINES["vllm"], vocabulary=Vocabulary(1000, 49_000)
+    )
+
+
+@in_event_loop
 async def test_several_models_without_a_choice_are_listed() -> None:
     with pytest.raises(UnusableInput, match="choose one with --model: a, b"):
         await asked(offering({"id": "b"}, {"id": "a"}))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -75,6 +77,16 @@ def test_figures_of_a_small_trace() -> None:
     assert statistics.hit_tokens == {"low": 40 + 60, "n": 40 + 70, "high": 40 + 75}
     assert statistics.hit_rate() == 110 / 150
     assert statistics.live_hit_rate == 45 / 90
+
+
+def test_domains_calls_beside_the_work_and_reasoning_are_counted() -> None:
+    main = replace(call(0, 60, 10, Prefix(None, 0, "text")), reasoning_tokens=4)
+    title = replace(call(1, 20, 5, Prefix(None, 0, "text")), aux=True, domain=1, reasoning_tokens=2)
+
+    statistics = describe(trace(main, title))
+
+    assert (statistics.calls, statistics.aux_calls, statistics.domains) == (2, 1, 2)
+    assert statistics.reasoning_tokens == 6
 
 
 def test_a_profile_counts_whole_blocks() -> None:

@@ -28,7 +28,7 @@ def described(label: str, trace: Trace) -> Described:
     return Described(label, label, describe(trace))
 
 
-TABLE = rows([described("a", small(100, 50)), described("a", small(300, 100)), described("b", small(200, 110, low=90))])
+TABLE = rows([described("a", small(100, 50)), described("a", small(300, 110)), described("b", small(200, 110, low=90))])
 
 
 def test_groups_are_pooled_and_averaged() -> None:
@@ -36,8 +36,8 @@ def test_groups_are_pooled_and_averaged() -> None:
     group = TABLE[3]
 
     assert scopes[3:] == [("label", "a", 2), ("label", "b", 1), ("all", "", 3)]
-    assert group["hit_rate_tokens"] == 150 / 600
-    assert group["hit_rate_tokens_mean"] == (50 / 200 + 100 / 400) / 2
+    assert group["hit_rate_tokens"] == 160 / 600
+    assert group["hit_rate_tokens_mean"] == (50 / 200 + 110 / 400) / 2
     assert group["requests"] == 4
 
 
@@ -55,7 +55,7 @@ def test_csv_holds_the_same_values() -> None:
 def test_bounds_are_shown_where_they_differ() -> None:
     shown = {line[0]: line[1:] for line in lines(TABLE[3:5])}
 
-    assert shown["optimal hit rate, pooled"] == ("25.00%", "36.67% (30.00% to 36.67%)")
+    assert shown["optimal hit rate, pooled"] == ("26.67%", "36.67% (30.00% to 36.67%)")
 
 
 def test_unknown_reuse_of_outputs_is_said() -> None:
@@ -63,6 +63,13 @@ def test_unknown_reuse_of_outputs_is_said() -> None:
 
     shown = {line[0]: line[1:] for line in lines(rows([described("a", unknown)])[1:])}
     assert shown["reuse of outputs"] == ("unknown: at least this",)
+
+
+def test_of_a_group_the_reuse_of_outputs_is_known_where_it_is_for_all() -> None:
+    unknown = replace(small(100, 50), outputs="unknown")
+    groups = rows([described("a", unknown), described("a", small(100, 50)), described("b", small(100, 50))])[3:]
+
+    assert [group["decode_reuse_known"] for group in groups] == ["no", "yes", "no"]
 
 
 def test_each_rate_has_its_definition() -> None:
