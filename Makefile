@@ -40,7 +40,7 @@ tests: environment ## the tests alone
 
 test-engine: ## the tests against a real inference engine, in an environment of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
-	ROTOSCOPE_ENGINE=1 $(ENGINE_VENV)/bin/python -m pytest tests/engine
+	ROTOSCOPE_ENGINE=1 $(ENGINE_VENV)/bin/python -m pytest -n 0 -s tests/engine
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from engine.llama_server import ONE_SLOT, llama_server, post
 
-from rotoscope.traces import Prefix, SharedPrefixLink, Trace, load
-from rotoscope.traces.forest import Node
+from rotoscope.traces import Forest, Trace, load
+from rotoscope.traces.bounds import PromptBounds
 
 CLIENT = Path(__file__).parent / "conversation_client.py"
 
@@ -75,58 +75,16 @@ class Bounds:
     n: int
     high: int
 
-    def capped(self, tokens: int) -> Bounds:
-        """Return the bounds of two prompts, of which the shorter has so many tokens."""
-        return Bounds(min(self.low, tokens), min(self.n, tokens), min(self.high, tokens))
-
-
-class Link(NamedTuple):
-    """The stream that another one names, and within which bounds."""
-
-    of: Node | None
-    bounds: Bounds
-
-
-class PairBounds:
-    """What a trace says about the common prefix of any two of its streams.
-
-    A call surely shares its `low` tokens with the stream it names. So what that stream shares with a third one, the call
-    shares too as long as it is less; otherwise the call's own `high` is the limit, which holds for every earlier stream.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self._links: dict[Node, Link] = {}
-        for shared in trace.shared_prefixes:
-            link = shared.prefix
-            self._links[shared.id] = Link(None, Bounds(0, 0, 0)) if link is None else Link(link.of, _of_link(link))
-        for call in trace.calls():
-            self._links[call.call] = Link(call.prefix.of, _of_link(call.prefix))
-        self._rank = {node: number for number, node in enumerate(self._links)}
-
-    def of(self, a: Node, b: Node) -> Bounds:
-        """Return the bounds for two streams that are not the same."""
-        later, earlier = (a, b) if self._rank[a] > self._rank[b] else (b, a)
-        named, mine = self._links[later]
-        if named == earlier:
-            return mine
-        if named is None:
-            return Bounds(0, 0, mine.high)
-        theirs = self.of(named, earlier)
-        high = theirs.high if theirs.high < mine.low else mine.high
-        return Bounds(min(mine.low, theirs.low), min(mine.n, theirs.n), high)
-
-
-def _of_link(link: Prefix | SharedPrefixLink) -> Bounds:
-    return Bounds(link.least, link.tokens, link.greatest)
-
 
 def pairs(one: Recorded) -> Iterator[tuple[int, Bounds]]:
     """Yield, for every pair of calls, the true common prefix of their prompts and what the trace says."""
     calls = list(one.trace.calls())
     assert len(calls) == len(one.prompts)
-    bounds = PairBounds(one.trace)
+    bounds, forest = PromptBounds(one.trace), Forest.of_trace(one.trace)
     for (a, ids_a), (b, ids_b) in combinations(zip(calls, one.prompts, strict=True), 2):
-        yield common(ids_a, ids_b), bounds.of(a.call, b.call).capped(min(len(ids_a), len(ids_b)))
+        low, high = bounds.common_prefix(a.call, b.call)
+        n = min(forest.common_prefix(a.call, b.call), len(ids_a), len(ids_b))
+        yield common(ids_a, ids_b), Bounds(low, n, high)
 
 
 def check_lengths(one: Recorded) -> None:
