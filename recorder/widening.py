@@ -136,7 +136,8 @@ def _raise_between_trees(found: PrefixFinder, earlier: SeenCall, later: SeenCall
     ours, theirs = _line(found.shared.of(later)), _line(found.shared.of(earlier))
     for shared in {*ours} ^ {*theirs}:
         found.shared.by_id[shared].high = max(found.shared.by_id[shared].high, most)
-    if ours != theirs and not isinstance(found.edges[earlier.number].of, int) and earlier.number not in found.run.exact:
+    is_exact = earlier.number in found.run.exact and later.number in found.run.exact
+    if ours != theirs and not isinstance(found.edges[earlier.number].of, int) and not is_exact:
         _raise(found, earlier, most)
 
 
