@@ -148,9 +148,7 @@ def _by_request(opened: list[CallOpened]) -> list[list[CallOpened]]:
 
 
 def _is_failed(end: CallEnded | None) -> bool:
-    if end is None or end.output_bytes or end.completion_tokens:
-        return False
-    return end.status >= 400 or (end.status == 0 and end.finish_reason == "error")
+    return end is not None and (end.status >= 400 or (end.status == 0 and end.finish_reason == "error"))
 
 
 def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree, attempts: int) -> SeenCall:

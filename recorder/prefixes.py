@@ -59,8 +59,6 @@ class PrefixFinder:
     """Outputs that begin like another stream."""
     _first_with: dict[int, SeenCall] = field(default_factory=dict)
     """By the last part of a prompt, the first call with it."""
-    _followed: set[int] = field(default_factory=set)
-    """Measured calls whose output a measured prompt goes on behind."""
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.run.tree, self.run.calls)
@@ -176,7 +174,6 @@ class PrefixFinder:
                     return found
                 high = found.high
             elif self._is_first_behind(call, found, tokens):
-                self._followed.add(found.of)
                 return replace(found, low=tokens)
         if of is None:
             return replace(found, of=None, tokens=0, source="ids", low=0, high=high)
@@ -194,9 +191,12 @@ class PrefixFinder:
         return min(tokens, self.places.prompt_tokens[node]) if isinstance(node, int) else 0
 
     def _is_first_behind(self, call: SeenCall, found: Edge, tokens: int) -> bool:
-        """Whether a measured prompt is the first that begins with the whole prompt of the call whose answer it holds."""
+        """Whether a measured prompt is the first that begins with the whole prompt of the call whose answer it holds.
+
+        A later one finds the first, not the call: both pass the mark behind the answer.
+        """
         assert isinstance(found.of, int)
-        if found.source != "text" or found.of in self._followed or tokens != self.places.prompt_tokens[found.of]:
+        if found.source != "text" or tokens != self.places.prompt_tokens[found.of]:
             return False
         return self.measured.common_prefix(call.opened.call, self.run.calls[found.of].opened.call) == tokens
 

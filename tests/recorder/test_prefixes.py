@@ -251,3 +251,73 @@ def test_measured_prompts_say_exactly_where_they_part() -> None:
     calls = wire.calls()
 
     assert calls[2].prefix == Prefix(0, 1001, "ids", low=976, high=calls[2].prefix.high)
+
+
+def test_a_repeated_prompt_is_exact_although_it_is_no_longer_than_the_stream_before_it() -> None:
+    wire = Wire()
+    grown = [*wire.call(START, ASKING, counts=usage(1000, 20)), result("1", "")]
+    for _ in range(2):
+        wire.call(grown, assistant("a"), counts=usage(1020, 5))
+    calls = wire.calls()
+
+    assert calls[1].prefix.tokens < 1020
+    assert calls[2].prefix == Prefix(1, 1020, "usage")
+
+
+def test_an_edited_answer_behind_hidden_thinking_shares_the_previous_prompt() -> None:
+    wire = Wire()
+    answer = "A long answer of many words. " * 60
+    wire.call(START, assistant(answer), counts=usage(1000, 900, reasoning=400))
+    wire.call([*START, assistant(answer[:1000] + "CHANGED"), user("and?")], assistant("b"), counts=usage(1300, 20))
+
+    assert summary(wire.calls()[1].prefix)[:2] == (0, 1000)
+
+
+def measured(wire: Wire, messages: list[dict[str, Any]], answer: str, ids: list[int], output: int = 5) -> list[Any]:
+    """Make a call whose prompt has these ids, and return the messages with its answer."""
+    exchange = wire.ask(messages)
+    wire.answer(exchange, assistant(answer), counts=usage(len(ids), output))
+    exchange.measured(ids)
+    return [*messages, assistant(answer)]
+
+
+def test_growth_of_measured_prompts_needs_the_whole_prompt_before_it() -> None:
+    wire = Wire()
+    first = measured(wire, [user("a")], "yes", [*range(9), 50])
+    measured(wire, [*first, user("b")], "x", [*range(9), 60, 61, 62])
+    again = measured(wire, [user("a")], "no", [*range(9), 50])
+    measured(wire, [*again, user("c")], "y", [*range(9), 60, 71, 72])
+    calls = wire.calls()
+
+    assert calls[3].prefix == Prefix(1, 10, "ids")
+
+
+def test_what_was_measured_is_believed_where_what_was_not_contradicts_it() -> None:
+    wire = Wire()
+    first = measured(wire, [user("a")], "yes", [*range(1000)])
+    second = [*wire.call([*first, user("b")], assistant("x"), counts=usage(1040, 5)), user("c")]
+    measured(wire, second, "y", [*range(10), *range(5000, 6080)])
+    prefix = wire.calls()[2].prefix
+
+    assert summary(prefix) == (0, 10, "ids")
+    assert prefix.greatest > 1000
+
+
+def test_a_measured_prompt_goes_on_behind_one_that_was_not_measured() -> None:
+    wire = Wire()
+    first = measured(wire, [user("a")], "yes", [*range(1000)])
+    second = [*wire.call([*first, user("b")], assistant("x"), counts=usage(1040, 5)), user("c")]
+    measured(wire, second, "y", [*range(1000), *range(5000, 5090)])
+
+    assert summary(wire.calls()[2].prefix) == (1, 1045, "text")
+
+
+def test_what_two_measured_prompts_share_of_an_uncertain_output_is_uncertain_for_the_output() -> None:
+    wire = Wire()
+    grown = wire.call([user("a")], assistant("yes " * 20), counts=usage(100, 30))
+    measured(wire, [*grown, user("b")], "x", [*range(118), *range(500, 540)])
+    measured(wire, [*grown[:1], assistant("yes " * 10), user("c")], "y", [*range(118), *range(600, 640)])
+    prefix = wire.calls()[2].prefix
+
+    assert summary(prefix) == (0, 118, "ids")
+    assert prefix.least < 118 < prefix.greatest

@@ -306,6 +306,16 @@ def test_whatever_breaks_in_the_recorder_every_byte_is_forwarded_and_it_is_told_
     wire.close()
 
 
+def test_what_was_held_back_when_something_breaks_is_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = streaming(Wire())
+    data = sse({"choices": [], "usage": usage(12, 3)})
+
+    assert exchange.chunk(data[:20], at_s=101.0) == b""
+    monkeypatch.setattr(ChatAnswer, "take_event", broken)
+    assert exchange.chunk(data[20:], at_s=101.0) == data
+    assert exchange.chunk(data, at_s=101.0) == data
+
+
 def test_a_trace_that_cannot_be_built_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire()
     wire.call(HI, assistant("b"))

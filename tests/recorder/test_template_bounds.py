@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from chat_wire import Wire, assistant, result, system, tool, tool_call, usage, user
 
 from rotoscope.recorder.calls import SeenCall, gather
+from rotoscope.recorder.canonical import message_part
 from rotoscope.recorder.template_bounds import (
     ANSWER_START_TOKENS,
     PART_TOKENS,
@@ -169,6 +171,20 @@ def test_bounds_that_contradict_what_was_counted_are_given_up() -> None:
     start = [user("a")]
 
     assert least((start, 100), ([*start, assistant("yes"), user("b")], 9000)) == 0
+
+
+def test_the_page_that_explains_the_bounds_has_their_constants() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "prefixes.md").read_text()
+
+    assert f"at most {PART_TOKENS} tokens around each and {ANSWER_START_TOKENS} before an answer" in page
+    assert f"at most {PREAMBLE_TOKENS:,} once at its start" in page
+    assert f"leaves `low` {ANSWER_START_TOKENS} tokens below the previous prompt" in page
+
+
+def test_a_part_may_have_what_a_template_adds_beside_its_text() -> None:
+    bounds, (call,) = bounds_of(([user("a")], 900))
+
+    assert bounds.most_tokens(call.head) == message_part(user("a")).most_tokens + PART_TOKENS
 
 
 def test_the_end_of_the_leading_messages_is_bounded() -> None:
