@@ -20,8 +20,9 @@ from rotoscope.recorder.template_bounds import PART_TOKENS
 def widen(found: PrefixFinder) -> None:
     """Raise the upper bounds of edges and of links between shared prefixes where they must be."""
     _over_all_streams(found)
+    _over_shared_prefixes(found)
     _between_siblings(found)
-    _over_later_shared_prefixes(found)
+    _over_links(found)
 
 
 def _over_all_streams(found: PrefixFinder) -> None:
@@ -34,6 +35,27 @@ def _over_all_streams(found: PrefixFinder) -> None:
             all_streams.raise_bound(call)
             unmeasured.add(call)
         all_streams.add(call)
+
+
+def _over_shared_prefixes(found: PrefixFinder) -> None:
+    """Let `high` of calls at a root hold for shared prefixes of later calls too, which stand before all calls."""
+    exact, firsts = found.run.exact, {shared.first.number for shared in found.shared}
+    later, unmeasured = _Streams(found), _Streams(found)
+    for call in reversed(found.run.calls):
+        if not isinstance(found.edges[call.number].of, int):
+            (unmeasured if call.number in exact else later).raise_bound(call)
+        if call.number in firsts:
+            later.add(call)
+            if call.number not in exact:
+                unmeasured.add(call)
+
+
+def _over_links(found: PrefixFinder) -> None:
+    """Let a link between shared prefixes hold for all calls that begin with the one."""
+    for call in found.run.calls:
+        shared, edge = found.shared.of(call), found.edges[call.number]
+        if shared is not None and not isinstance(edge.of, int) and shared.first.number not in found.run.exact:
+            shared.high = max(shared.high, edge.high)
 
 
 class _Streams:
@@ -152,15 +174,6 @@ def _between_siblings(found: PrefixFinder) -> None:
         for index, later in enumerate(calls):
             for earlier in _compared(calls[:index]):
                 _raise_siblings(found, earlier, later)
-
-
-def _over_later_shared_prefixes(found: PrefixFinder) -> None:
-    """Shared prefixes stand before all calls: `high` holds for those that are first seen behind a call, too."""
-    for call in found.run.calls:
-        if call.number not in found.run.exact:
-            for shared in found.shared:
-                if shared.first.number > call.number and shared.first.domain == call.domain:
-                    _raise(found, call, min(shared.tokens, found.bounds.most(call, shared.first)))
 
 
 def _raise_siblings(found: PrefixFinder, earlier: SeenCall, later: SeenCall) -> None:
