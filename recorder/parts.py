@@ -41,7 +41,7 @@ class KnownParts:
         """Return the number of a part behind another; at the start of a prompt its domain's digest stands before it."""
         assert self._hash is not None
         parent = before if isinstance(before, bytes) else self._digests[before]
-        digest = self._hash.chained(parent, part.role.encode() + part.exact)
+        digest = self._hash.chained(parent, part.exact)
         known = self._numbers.get(digest)
         return self._add(before, part, digest) if known is None else known
 

@@ -178,8 +178,6 @@ class PrefixFinder:
         if of is None:
             return replace(found, of=None, tokens=0, source="ids", low=0, high=high)
         owner, low = self._owner(of, tokens)
-        if isinstance(owner, int) and owner not in self.run.exact:
-            high = max(high, self.bounds.most(call, self.run.calls[owner]))
         return replace(found, of=owner, tokens=tokens, source="ids", low=low, high=high)
 
     def _measured_tokens(self, of: int, tokens: int) -> int:

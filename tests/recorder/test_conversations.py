@@ -54,6 +54,14 @@ def test_the_same_prompt_again_brings_nothing_in() -> None:
     assert turns(wire)[1].kept == 2
 
 
+def test_the_first_message_of_the_user_alone_makes_a_conversation() -> None:
+    wire = Wire()
+    wire.call(START[1:], assistant("b"))
+    wire.call([START[1], user("other")], assistant("c"))
+
+    assert numbers(wire) == [0, 0]
+
+
 def test_the_system_prompt_alone_makes_no_conversation() -> None:
     wire = Wire()
     wire.call(START, assistant("b"))

@@ -11,7 +11,7 @@ from chat_worlds import TEMPLATES, TOKENIZERS, World, common, play
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rotoscope.traces import Trace
+from rotoscope.traces import Call, SharedPrefixLink, Trace
 from rotoscope.traces.bounds import PromptBounds
 from rotoscope.traces.forest import Forest
 from rotoscope.traces.validation import validate
@@ -61,6 +61,15 @@ def outside(world: World, trace: Trace) -> list[tuple[int, int, int, int, int]]:
         if not low <= true <= high:
             found.append((a, b, low, true, high))
     return found
+
+
+def links_used(trace: Trace) -> Iterator[tuple[SharedPrefixLink, Call]]:
+    """Yield the calls that begin with a shared prefix which begins like another, with its link."""
+    links = {shared.id: shared.prefix for shared in trace.shared_prefixes}
+    for call in trace.calls():
+        link = links.get(call.prefix.of) if isinstance(call.prefix.of, str) else None
+        if link is not None:
+            yield link, call
 
 
 @settings(max_examples=150)

@@ -286,7 +286,7 @@ def test_growth_of_measured_prompts_needs_the_whole_prompt_before_it() -> None:
     first = measured(wire, [user("a")], "yes", [*range(9), 50])
     measured(wire, [*first, user("b")], "x", [*range(9), 60, 61, 62])
     again = measured(wire, [user("a")], "no", [*range(9), 50])
-    measured(wire, [*again, user("c")], "y", [*range(9), 60, 71, 72])
+    measured(wire, [*again, user("c")], "y", [*range(9), 60, *range(70, 90)])
     calls = wire.calls()
 
     assert calls[3].prefix == Prefix(1, 10, "ids")

@@ -152,6 +152,13 @@ def test_spaces_ids_and_roles_may_be_ignored_by_a_template() -> None:
     assert most((one, 900), (other, 900)) >= 4 * PART_TOKENS
 
 
+def test_one_message_of_the_user_behind_two_system_messages_is_no_common_beginning() -> None:
+    task = user("t" * 3000)
+
+    assert most(([system("Give it a title."), task], 4000), ([system("Do it well."), task], 4000)) < 1500
+    assert most(([system("Do it well."), task], 4000), ([system("Do it  well."), task], 4000)) > 3000
+
+
 def test_an_answer_without_its_thinking_shares_only_how_both_begin() -> None:
     start = [user("a")]
     answer = assistant("yes " * 100, thinking="hm " * 500)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
+import pytest
 from chat_wire import Wire, assistant, result, system, tool, tool_call, usage, user
 
 from rotoscope.recorder import loose_tree
@@ -79,9 +81,35 @@ def test_a_measured_prompt_may_be_more_like_one_that_was_not() -> None:
 def test_more_branches_than_are_compared_leave_everything_possible() -> None:
     wire = Wire()
     for number in range(loose_tree.MOST_COMPARED + 2):
-        wire.call([user(f"text {number}")], assistant("a"), counts=usage(1000, 20))
+        wire.call([user(f"text {number}")], assistant("a"), counts=usage(5000, 20))
+    found = prefixes(wire)
 
-    assert prefixes(wire)[-1].greatest == 1000
+    assert found[1].greatest < 1200
+    assert found[-1].greatest == 5000
+
+
+@pytest.mark.parametrize("others", [3, loose_tree.MOST_COMPARED + 1])
+def test_more_system_messages_than_are_compared_leave_everything_possible(others: int) -> None:
+    def prompt(*systems: str) -> list[dict[str, Any]]:
+        return [*map(system, systems), user("a"), assistant("b"), user("w" * 8000)]
+
+    wire = Wire()
+    for number in range(others):
+        wire.call(prompt("You are an agent.", f"{number}"), assistant("a"), counts=usage(5000, 20))
+    wire.call(prompt("Another."), assistant("a"), counts=usage(5000, 20))
+
+    assert (prefixes(wire)[-1].greatest == 5000) == (others > loose_tree.MOST_COMPARED)
+
+
+def test_a_template_that_moves_system_messages_may_render_alike_what_stands_before_them() -> None:
+    def prompt(first: str, last: str) -> list[dict[str, Any]]:
+        return [system(first), user("u" * 3000), assistant("b"), user(last)]
+
+    wire = Wire()
+    wire.call(prompt("One.", "x"), assistant("a"), counts=usage(4000, 20))
+    wire.call(prompt("Other.", "y"), assistant("a"), counts=usage(4001, 20))
+
+    assert [prefix.greatest >= 3000 for prefix in prefixes(wire)] == [True, True]
 
 
 def test_pairs_of_siblings_are_within_the_least_bound_on_the_way() -> None:
