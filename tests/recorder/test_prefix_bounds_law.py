@@ -82,6 +82,7 @@ def test_by_usage_alone_every_pair_of_prompts_is_bounded_and_lengths_are_exact(
     assert [call.prompt_tokens for call in trace.calls()] == [len(prompt) for prompt in world.prompts]
     assert [call.completion_tokens for call in trace.calls()] == [len(output) for output in world.outputs]
     assert outside(world, trace) == []
+    assert all(link.greatest >= call.prefix.greatest for link, call in links_used(trace))
 
 
 @settings(max_examples=100)
