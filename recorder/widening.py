@@ -51,11 +51,14 @@ def _over_shared_prefixes(found: PrefixFinder) -> None:
 
 
 def _over_links(found: PrefixFinder) -> None:
-    """Let a link between shared prefixes hold for all calls that begin with the one."""
+    """Let links between shared prefixes hold for all calls from which they lead on."""
     for call in found.run.calls:
-        shared, edge = found.shared.of(call), found.edges[call.number]
-        if shared is not None and not isinstance(edge.of, int) and shared.first.number not in found.run.exact:
-            shared.high = max(shared.high, edge.high)
+        edge = found.edges[call.number]
+        shared = found.shared.by_id[edge.of] if isinstance(edge.of, str) else None
+        for name in _line(shared):
+            link = found.shared.by_id[name]
+            if link.first.number not in found.run.exact or call.number not in found.run.exact:
+                link.high = max(link.high, edge.high)
 
 
 class _Streams:
