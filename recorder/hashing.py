@@ -6,6 +6,7 @@ A part of a prompt is identified together with all parts before it: D(i) = H(key
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from rotoscope.traces.journal import SHORT_DIGEST_BYTES
@@ -39,7 +40,7 @@ class KeyedHash:
             parent + blake2b(data, digest_size=DIGEST_BYTES).digest(), digest_size=16, key=self._key
         ).digest()
 
-    def borders(self, text: bytes, ends: list[int]) -> list[bytes]:
+    def borders(self, text: bytes, ends: Sequence[int]) -> list[bytes]:
         """Return the short digest of the text up to each of its borders, which rise."""
         hasher = blake2b(digest_size=SHORT_DIGEST_BYTES, key=self._key)
         digests, start = [], 0

@@ -88,17 +88,21 @@ class _Streams:
         whole = self._whole.get(call.domain)
         if whole is not None:
             self._over_whole(whole.most_alike(self._parts.node(call.head).text_id), call)
-        body = self._before_last_user(call)
-        others = [tree for system, tree in self._bodies.get(call.domain, {}).items() if system != self._system_id(call)]
-        if len(others) > MOST_COMPARED:
+        bodies, body, system = self._bodies.get(call.domain, {}), self._before_last_user(call), self._system_id(call)
+        if body == START:
+            return
+        if len(bodies) - (system in bodies) > MOST_COMPARED:
             self._give_up(call)
-        for tree in others[:MOST_COMPARED] if body != START else ():
-            self._over_bodies(tree.most_alike(body), call)
+            return
+        for other, tree in bodies.items():
+            if other != system:
+                self._over_bodies(tree.most_alike(body), call)
 
     def _over_whole(self, alike: Alike, call: SeenCall) -> None:
         """Compare with streams that end where they are alike one by one, with the others by how they go on."""
         if not alike.are_all:
             self._give_up(call)
+            return
         for number in alike.ending:
             other = self._found.run.calls[number]
             if not self._is_exact_repetition(call, other):

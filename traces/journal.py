@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeAlias
 
@@ -175,13 +176,14 @@ class Journal:
     records: tuple[JournalRecord, ...]
 
 
-def border_ends(size: int) -> list[int]:
+@lru_cache(maxsize=4096)
+def border_ends(size: int) -> tuple[int, ...]:
     """Return where digests of a text of `size` bytes are taken; the last is its end."""
     ends, end = [], 0
     while end < size:
         end = min(size, end + max(FIRST_BORDER_BYTES, end // BORDER_STEP))
         ends.append(end)
-    return ends
+    return tuple(ends)
 
 
 class JournalWriter:

@@ -76,8 +76,8 @@ def test_digests_depend_on_the_key_only() -> None:
 def test_borders_rise_to_the_end_by_an_eighth_at_most(size: int) -> None:
     ends = border_ends(size)
 
-    assert ends == sorted(set(ends))
-    assert ends[-1:] == ([size] if size else [])
+    assert list(ends) == sorted(set(ends))
+    assert ends[-1:] == ((size,) if size else ())
     for before, end in zip([0, *ends], ends, strict=False):
         assert end - before <= max(FIRST_BORDER_BYTES, before // BORDER_STEP)
 
