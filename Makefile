@@ -20,8 +20,7 @@ export PYTHON
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
 
-demo: ## record an agent, replay its trace and compare with the optimum
-	@scripts/environment.sh $(VENV) examples
+demo: environment ## record an agent, replay its trace and compare with the optimum
 	$(python) examples/demo.py
 
 test: environment ## check format, lint and types, then run the tests
