@@ -38,16 +38,22 @@ def _over_all_streams(found: PrefixFinder) -> None:
 
 
 def _over_shared_prefixes(found: PrefixFinder) -> None:
-    """Let `high` of calls at a root hold for shared prefixes of later calls too, which stand before all calls."""
+    """Let `high` hold for shared prefixes of later calls too, which stand before all calls.
+
+    Calls at a root may share any of them; others only one that was measured and is longer than they were known to share.
+    """
     exact, firsts = found.run.exact, {shared.first.number for shared in found.shared}
-    later, unmeasured = _Streams(found), _Streams(found)
+    later, unmeasured, longest_measured = _Streams(found), _Streams(found), 0
     for call in reversed(found.run.calls):
-        if not isinstance(found.edges[call.number].of, int):
+        edge = found.edges[call.number]
+        if not isinstance(edge.of, int) or (call.number not in exact and edge.high < longest_measured):
             (unmeasured if call.number in exact else later).raise_bound(call)
         if call.number in firsts:
             later.add(call)
             if call.number not in exact:
                 unmeasured.add(call)
+            elif (shared := found.shared.of(call)) is not None:
+                longest_measured = max(longest_measured, shared.tokens)
 
 
 def _over_links(found: PrefixFinder) -> None:

@@ -89,6 +89,7 @@ def test_by_usage_alone_every_pair_of_prompts_is_bounded_and_lengths_are_exact(
 @given(**WORLDS, reports_usage=st.sampled_from([0.5, 1.0]))
 @example(seed=363655510, template="tools first", tokenizer="bytes", reports_usage=1.0)  # a shared prefix seen later
 @example(seed=1634843797, template="no tools, default system", tokenizer="words", reports_usage=1.0)
+@example(seed=688637436, template="no tools, default system", tokenizer="merged", reports_usage=0.5)
 def test_bounds_hold_where_some_prompts_are_measured_and_some_not_even_counted(
     seed: int, template: str, tokenizer: str, reports_usage: float
 ) -> None:
