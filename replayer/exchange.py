@@ -17,7 +17,7 @@ class Exchange:
     """
 
     prompt: bytes
-    """A JSON list of token ids."""
+    """A JSON list of token ids, or, for the APIs that take no ids, of messages with `role` and `content`."""
     output_tokens: int
     """Tokens to generate, at least 1."""
     on_delivery: Callable[[int], None] | None = None
@@ -35,6 +35,8 @@ class Exchange:
     """Events that brought tokens."""
     output_ids: list[int] = field(default_factory=list)
     """The ids that the server returned so far; empty where it returns none."""
+    output_text: list[str] = field(default_factory=list)
+    """The text of the answer so far, one piece an event; kept only for prompts made of messages."""
     prompt_tokens: int | None = None
     """By the server's usage, like the next two."""
     completion_tokens: int | None = None
