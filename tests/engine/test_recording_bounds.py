@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine.llama_server import ONE_SLOT, llama_server, post
+from engine.llama_server import ONE_SLOT, llama_server
+from engine.processes import post
 
 from rotoscope.traces import Forest, Trace, load
 from rotoscope.traces.bounds import PromptBounds

@@ -47,12 +47,19 @@ def write_tiny_model(path: Path, shape: Shape = Shape()) -> None:
     writer = gguf.GGUFWriter(str(path), "llama")
     _add_architecture(writer, shape)
     _add_tokenizer(writer, shape, gguf.TokenType)
-    for name, weights in _tensors(shape):
+    for name, weights in tiny_weights(shape):
         writer.add_tensor(name, weights)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def tiny_vocabulary(shape: Shape) -> list[str]:
+    """Return the text of each id."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581"]
+    everything = chain.from_iterable(range(first, last + 1) for first, last in CHARACTERS)
+    return tokens + [chr(code) for code in islice(everything, shape.vocabulary - len(tokens))]
 
 
 def _add_architecture(writer: Any, shape: Shape) -> None:
@@ -73,9 +80,7 @@ def _add_architecture(writer: Any, shape: Shape) -> None:
 
 
 def _add_tokenizer(writer: Any, shape: Shape, kinds: Any) -> None:
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581"]
-    everything = chain.from_iterable(range(first, last + 1) for first, last in CHARACTERS)
-    tokens += [chr(code) for code in islice(everything, shape.vocabulary - len(tokens))]
+    tokens = tiny_vocabulary(shape)
     types = [kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL] + [kinds.BYTE] * 256
     types += [kinds.NORMAL] * (len(tokens) - len(types))
     writer.add_tokenizer_model("llama")
@@ -92,7 +97,8 @@ def _add_tokenizer(writer: Any, shape: Shape, kinds: Any) -> None:
     writer.add_chat_template(CHAT_TEMPLATE)
 
 
-def _tensors(shape: Shape) -> Iterator[tuple[str, NDArray[Any]]]:
+def tiny_weights(shape: Shape) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the tensors by their names in GGUF."""
     random = np.random.default_rng(shape.seed)
     width, kv_width = shape.width, shape.width // shape.heads * shape.kv_heads
 
