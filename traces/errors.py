@@ -22,10 +22,14 @@ class UnusableInput(RotoscopeError):
 
 
 class TraceError(UnusableInput):
-    """Say where a trace breaks its format: file, event, field, expectation."""
+    """Say where a trace breaks its format: file, line, event, field, expectation."""
 
-    def __init__(self, message: str, *, path: str = "", event: int | None = None, field: str = "") -> None:
+    def __init__(
+        self, message: str, *, path: str = "", line: int | None = None, event: int | None = None, field: str = ""
+    ) -> None:
         where = path or "trace"
+        if line is not None:
+            where += f":{line}"
         if event is not None:
             where += f": event {event}"
         if field:
@@ -33,12 +37,14 @@ class TraceError(UnusableInput):
         super().__init__(f"{where}: {message}")
         self.message = message
         self.path = path
+        self.line = line
         self.event = event
         self.field = field
 
-    def at(self, path: str) -> TraceError:
-        """Return the same error with the name of the file it was found in."""
-        return type(self)(self.message, path=path, event=self.event, field=self.field)
+    def at(self, path: str, *, line: int | None = None) -> TraceError:
+        """Return the same error with the name of the file it was found in, and the line where that is known."""
+        line = self.line if line is None else line
+        return type(self)(self.message, path=path, line=line, event=self.event, field=self.field)
 
 
 class RunFailed(RotoscopeError):

@@ -28,20 +28,25 @@ class Fields:
     values: Mapping[str, Any]
     event: int | None = None
     place: str = ""
+    line: int | None = None
 
     @classmethod
-    def of(cls, value: Any, *, event: int | None = None, place: str = "") -> Fields:
+    def of(cls, value: Any, *, event: int | None = None, place: str = "", line: int | None = None) -> Fields:
         """Wrap a JSON value; raise TraceError unless it is an object."""
         if not isinstance(value, dict):
-            raise TraceError(f"expected an object, found {kind_of(value)}", event=event, field=place)
-        return cls(value, event, place)
+            raise TraceError(f"expected an object, found {kind_of(value)}", line=line, event=event, field=place)
+        return cls(value, event, place, line)
 
     def __contains__(self, name: str) -> bool:
         return self.values.get(name) is not None
 
     def error(self, name: str, message: str) -> TraceError:
         """Return the error that says what is wrong with a field."""
-        return TraceError(message, event=self.event, field=self._path(name))
+        return TraceError(message, line=self.line, event=self.event, field=self._path(name))
+
+    def inner(self, name: str) -> Fields:
+        """Return the object that a field holds."""
+        return Fields.of(self.get(name), event=self.event, place=self._path(name), line=self.line)
 
     def get(self, name: str) -> Any:
         """Return a value as it is; raise TraceError where it is absent."""

@@ -4,65 +4,102 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
 
+from rotoscope.traces.corpus import MANIFEST_NAME, Member, read_manifest
 from rotoscope.traces.errors import TraceError, UnusableInput
-from rotoscope.traces.formats.trtllm import read_trtllm
-from rotoscope.traces.formats.weka import read_weka
-from rotoscope.traces.model import FORMAT_NAME, Trace
-from rotoscope.traces.reader import loads, looks_like_ours
+from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.registry import FORMATS, Format, Head, format_of
+from rotoscope.traces.formats.source import Source, opened
+from rotoscope.traces.model import Trace
 
 logger = logging.getLogger(__name__)
 
-HEAD_BYTES = 1 << 20
-"""How much of a file is looked at to tell what it is; the rest is read only if it is a trace."""
 
-Reader = Callable[[bytes, str], Trace]
-
-
-class LabelledTrace(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LabelledTrace:
     """A trace, the file it was read from, and the label it is grouped under."""
 
     label: str
     path: Path
-    trace: Trace
+    member: Member
+    corpus: Path | None = None
+    """The file or folder whose traces have one clock and one order, if it is a part of such a corpus."""
+
+    @property
+    def trace(self) -> Trace:
+        return self.member.trace
 
     @property
     def name(self) -> str:
-        """The name of the file."""
-        return self.path.name
+        """The name of the file; of a file with many traces with `#` and the name of this one."""
+        return f"{self.path.name}#{self.member.name}" if self.corpus == self.path else self.path.name
+
+    @property
+    def stem(self) -> str:
+        """The same without the file's extension."""
+        return f"{self.path.stem}#{self.member.name}" if self.corpus == self.path else self.path.stem
 
 
 def open_trace(path: str | Path) -> Trace:
-    """Read one trace file of any known format; raise TraceError where it is none or damaged."""
-    with _opened(Path(path)) as file:
-        return _read(file, str(path))
+    """Read one trace file of any known format; raise TraceError where it is none, damaged, or holds many."""
+    with opened(Path(path)) as source:
+        members = read_source(source)[1]
+    if len(members) != 1:
+        raise TraceError(f"expected one trace, found {len(members)}: open_traces reads them all", path=str(path))
+    return members[0].trace
 
 
-def open_traces(paths: Iterable[str | Path]) -> list[LabelledTrace]:
+def open_traces(paths: Iterable[str | Path], fidelity: Fidelity | None = None) -> list[LabelledTrace]:
     """Read files and folders, these with all below them in sorted order; each may be given as LABEL=PATH.
 
     Without a label a trace gets the name of its folder. Files in a folder that are no traces are skipped with a
-    warning, damaged traces are not. Raise UnusableInput where a path cannot be read or holds no trace.
+    warning, damaged traces are not. What the readers kept and lost is noted in `fidelity`. Raise UnusableInput where a
+    path cannot be read or holds no trace.
     """
-    return [trace for given in paths for trace in _open_one(given)]
+    fidelity = Fidelity() if fidelity is None else fidelity
+    return [trace for given in paths for trace in _open_one(given, fidelity)]
 
 
-def _open_one(given: str | Path) -> list[LabelledTrace]:
+def read_source(source: Source, fidelity: Fidelity | None = None) -> tuple[Format, list[Member]]:
+    """Read a file that must be a trace; return its format too."""
+    known = format_of(Head(source.head))
+    if known is None:
+        raise TraceError(_not_known(source.head), path=source.name)
+    return known, known.read(source, Fidelity() if fidelity is None else fidelity)
+
+
+def _open_one(given: str | Path, fidelity: Fidelity) -> list[LabelledTrace]:
     label, path = _label_and_path(given)
     if not path.is_dir():
-        return [LabelledTrace(label or _folder_name(path), path, open_trace(path))]
-    traces = [
-        LabelledTrace(label or _folder_name(file), file, trace)
-        for file in _files_below(path)
-        if (trace := _trace_or_nothing(file)) is not None
-    ]
-    if not traces:
+        with opened(path) as source:
+            return _labelled(label, path, read_source(source, fidelity)[1])
+    found = [trace for file in _files_below(path) for trace in _traces_or_nothing(label, file, fidelity)]
+    if not found:
         raise UnusableInput(f"{path}: no trace in this folder or below; give a trace file or another folder")
-    return traces
+    return _placed(found)
+
+
+def _labelled(label: str | None, path: Path, members: Iterable[Member]) -> list[LabelledTrace]:
+    label = label or path.resolve().parent.name
+    return [LabelledTrace(label, path, member, path if member.ranks is not None else None) for member in members]
+
+
+def _placed(found: list[LabelledTrace]) -> list[LabelledTrace]:
+    """Put the traces of folders with a manifest on its clock and in its order."""
+    manifests = {
+        folder: read_manifest(folder)
+        for folder in {trace.path.parent for trace in found}
+        if (folder / MANIFEST_NAME).is_file()
+    }
+    return [
+        LabelledTrace(trace.label, trace.path, manifests[folder].placed(trace.path, trace.trace), folder)
+        if (folder := trace.path.parent) in manifests and trace.corpus is None
+        else trace
+        for trace in found
+    ]
 
 
 def _label_and_path(given: str | Path) -> tuple[str | None, Path]:
@@ -75,14 +112,10 @@ def _label_and_path(given: str | Path) -> tuple[str | None, Path]:
     return label, Path(rest)
 
 
-def _folder_name(file: Path) -> str:
-    return file.resolve().parent.name
-
-
 def _files_below(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder, onerror=_raise):
         folders.sort()
-        for file in (Path(parent, name) for name in sorted(files)):
+        for file in (Path(parent, name) for name in sorted(files) if name != MANIFEST_NAME):
             if file.is_file():
                 yield file
             else:
@@ -93,89 +126,17 @@ def _raise(error: OSError) -> None:
     raise UnusableInput(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
-def _trace_or_nothing(file: Path) -> Trace | None:
-    with _opened(file) as stream:
-        head = stream.read(HEAD_BYTES)
-        if _reader(head) is None:
+def _traces_or_nothing(label: str | None, file: Path, fidelity: Fidelity) -> list[LabelledTrace]:
+    with opened(file) as source:
+        if format_of(Head(source.head)) is None:
             logger.warning("%s: skipped, it is no trace that is known", file)
-            return None
-        return _read(stream, str(file), head)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise UnusableInput(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _read(file: IO[bytes], name: str, head: bytes | None = None) -> Trace:
-    try:
-        head = file.read(HEAD_BYTES) if head is None else head
-        reader = _reader(head)
-        if reader is None:
-            raise TraceError(_not_known(head), path=name)
-        return reader(head + file.read(), name)
-    except OSError as error:
-        raise UnusableInput(f"{name}: cannot be read: {error.strerror}") from error
+            return []
+        return _labelled(label, file, read_source(source, fidelity)[1])
 
 
 def _not_known(head: bytes) -> str:
     if not head.strip():
         return "expected a trace, found an empty file"
-    formats = ", ".join(name for name, _, _ in _FORMATS)
+    formats = ", ".join(known.title for known in FORMATS)
     found = "something else" if head.lstrip()[:1] == b"{" else "no JSON object"
     return f"expected a trace ({formats}), found {found}"
-
-
-def _read_ours(data: bytes, path: str) -> Trace:
-    return loads(data, path=path)
-
-
-def _read_events(data: bytes, path: str) -> Trace:
-    """Read TensorRT-LLM's events, or ours where another program has put the keys of the file in another order."""
-    return loads(data, path=path) if _OURS.search(data) else read_trtllm(data, path)
-
-
-def _looks_like_trtllm(head: bytes) -> bool:
-    return "events" in _keys(head) and (b'"event_type"' in head or len(head) < HEAD_BYTES)
-
-
-def _looks_like_weka(head: bytes) -> bool:
-    return "requests" in _keys(head) and (b'"hash_ids"' in head or len(head) < HEAD_BYTES)
-
-
-_OURS = re.compile(rb'"format"\s*:\s*\{[^{}]*"%b"' % re.escape(FORMAT_NAME.encode()))
-"""No content can look like it: quotes within strings are escaped."""
-
-_FORMATS: Sequence[tuple[str, Callable[[bytes], bool], Reader]] = (
-    ("Rotoscope", looks_like_ours, _read_ours),
-    ("TensorRT-LLM", _looks_like_trtllm, _read_events),
-    ("Weka", _looks_like_weka, read_weka),
-)
-
-
-def _reader(head: bytes) -> Reader | None:
-    return next((reader for _, looks_like, reader in _FORMATS if looks_like(head)), None)
-
-
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:]', re.DOTALL)
-"""A string, which the end of the head may cut, a bracket or a colon."""
-
-
-def _keys(head: bytes) -> set[str]:
-    """Return the keys of the outermost JSON object as far as the head of its file shows them."""
-    keys: set[str] = set()
-    if not head.lstrip().startswith(b"{"):
-        return keys
-    depth, text = 0, b""
-    for match in _TOKEN.finditer(head):
-        token = match.group()
-        if token in (b"{", b"["):
-            depth += 1
-        elif token in (b"}", b"]"):
-            depth -= 1
-        elif token == b":" and depth == 1:
-            keys.add(text.strip(b'"').decode("utf-8", "replace"))
-        text = token
-    return keys

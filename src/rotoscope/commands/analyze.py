@@ -45,7 +45,7 @@ def analyze(
         preload=preload,
     )
     opened = open_traces(paths)
-    rows = table.rows([table.Described(one.label, one.path.stem, describe(one.trace, assumptions)) for one in opened])
+    rows = table.rows([table.Described(one.label, one.stem, describe(one.trace, assumptions)) for one in opened])
     if as_json:
         typer.echo(json.dumps({"definition": table.definition(assumptions), "rows": rows}, indent=1))
     elif as_csv:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dumps, loads
 from rotoscope.traces.formats import read_trtllm, read_weka
-from rotoscope.traces.formats.recognise import HEAD_BYTES, open_trace, open_traces
+from rotoscope.traces.formats.recognise import open_trace, open_traces
+from rotoscope.traces.formats.source import HEAD_BYTES
 
 CALL = Call(
     call=0, conversation_id=0, message_index=0, prompt_tokens=5, completion_tokens=1, prefix=Prefix(None, 0, "usage")

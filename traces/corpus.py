@@ -1,0 +1,131 @@
+"""Several traces on one clock: the sessions of a file that holds many, or the traces of a folder with a manifest.
+
+A trace starts at zero. What a trace cannot say is when it started beside the others and, where two requests have the
+same time, which came first: that is what a member adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rotoscope.traces.errors import TraceError, UnusableInput
+from rotoscope.traces.model import MAX_MILLISECONDS, Call, Trace
+from rotoscope.traces.reader import kind_of, parse_json
+from rotoscope.traces.writer import write_whole
+
+MANIFEST_NAME = "corpus.json"
+FORMAT_NAME = "rotoscope.corpus"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A trace of a corpus."""
+
+    name: str
+    """Unique in the corpus and fit for a file name: a dense number or the name of the file it was read from."""
+    trace: Trace
+    start_ms: float | None = None
+    """When its first request arrived on the corpus's clock, at least 0; None where there is no common clock."""
+    ranks: tuple[int, ...] | None = None
+    """Place of each call, by its number, in the order of all calls of the corpus; None where there is no such order."""
+
+
+def calls_in_order(members: Sequence[Member]) -> list[tuple[int, Call]]:
+    """Return all calls with the index of their member: by rank, or one trace after the other where ranks are missing."""
+    calls = [
+        (rank, index, call)
+        for index, member in enumerate(members)
+        for rank, call in zip(_ranks(member), member.trace.calls(), strict=True)
+    ]
+    if all(member.ranks is not None for member in members):
+        calls.sort(key=lambda item: item[0])
+    return [(index, call) for _, index, call in calls]
+
+
+def _ranks(member: Member) -> Iterable[int]:
+    return range(sum(1 for _ in member.trace.calls())) if member.ranks is None else member.ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The file beside the traces of a corpus that says when each started and in which order their calls came."""
+
+    path: Path
+    places: dict[str, tuple[float | None, tuple[int, ...] | None]]
+    """Start and ranks by name of the trace's file."""
+
+    def placed(self, file: Path, trace: Trace) -> Member:
+        """Return a trace of the folder with its place; raise TraceError where the manifest does not fit it."""
+        if file.name not in self.places:
+            raise TraceError(
+                f"does not name {file.name!r}: remove that file or write the corpus anew", path=str(self.path)
+            )
+        start_ms, ranks = self.places[file.name]
+        calls = sum(1 for _ in trace.calls())
+        if ranks is not None and len(ranks) != calls:
+            raise TraceError(
+                f"expected a rank for each of the {calls} calls of {file.name!r}, found {len(ranks)}",
+                path=str(self.path),
+            )
+        return Member(name=file.name.partition(".")[0], trace=trace, start_ms=start_ms, ranks=ranks)
+
+
+def write_manifest(folder: Path, members: Iterable[tuple[str, Member]]) -> None:
+    """Write the manifest of a folder whose files are named beside their members."""
+    lines = [
+        b" " + orjson.dumps({"file": name, "start_ms": member.start_ms, "ranks": member.ranks})
+        for name, member in members
+    ]
+    head = orjson.dumps({"name": FORMAT_NAME, "version": FORMAT_VERSION})
+    data = b'{\n"format": ' + head + b',\n"traces": [\n' + b",\n".join(lines) + b"\n]\n}\n"
+    write_whole(folder / MANIFEST_NAME, data)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a folder; raise TraceError where it is damaged or newer than this program."""
+    path = folder / MANIFEST_NAME
+    try:
+        raw = parse_json(path.read_bytes())
+        return Manifest(path, _places(raw))
+    except OSError as error:
+        raise UnusableInput(f"{path}: cannot be read: {error.strerror}") from error
+    except TraceError as error:
+        raise error.at(str(path)) from error.__cause__
+
+
+def _places(raw: Any) -> dict[str, tuple[float | None, tuple[int, ...] | None]]:
+    version = raw.get("format") if isinstance(raw, dict) else None
+    if version != {"name": FORMAT_NAME, "version": FORMAT_VERSION} or set(raw) != {"format", "traces"}:
+        raise TraceError(f"expected format {FORMAT_NAME!r} of version {FORMAT_VERSION} and traces")
+    if not isinstance(raw["traces"], list):
+        raise TraceError(f"expected a list, found {kind_of(raw['traces'])}", field="traces")
+    places = {}
+    ranks: list[int] = []
+    for index, entry in enumerate(raw["traces"]):
+        name, place = _place(entry, f"traces[{index}]")
+        if name in places:
+            raise TraceError("expected each file once", field=f"traces[{index}].file")
+        places[name] = place
+        ranks += place[1] or ()
+    if len(set(ranks)) != len(ranks):
+        raise TraceError("expected each rank once", field="traces")
+    return places
+
+
+def _place(entry: Any, field: str) -> tuple[str, tuple[float | None, tuple[int, ...] | None]]:
+    if not isinstance(entry, dict) or set(entry) != {"file", "start_ms", "ranks"}:
+        raise TraceError("expected an object with file, start_ms and ranks", field=field)
+    name, start_ms, ranks = entry["file"], entry["start_ms"], entry["ranks"]
+    if not isinstance(name, str):
+        raise TraceError(f"expected a string, found {kind_of(name)}", field=f"{field}.file")
+    if start_ms is not None and (type(start_ms) not in (int, float) or not 0 <= start_ms <= MAX_MILLISECONDS):
+        raise TraceError("expected a time in milliseconds or null", field=f"{field}.start_ms")
+    if ranks is not None and not (isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks)):
+        raise TraceError("expected a list of ranks or null", field=f"{field}.ranks")
+    return name, (None if start_ms is None else float(start_ms), None if ranks is None else tuple(ranks))

@@ -1,0 +1,148 @@
+"""The trace formats that are known: what tells each from the others, how it is read and how it is written.
+
+One entry a format. Readers and writers are imported when they are used: a run of ours needs none of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from rotoscope.traces.corpus import Member
+from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.source import HEAD_BYTES, Source
+from rotoscope.traces.model import FORMAT_NAME, Trace
+from rotoscope.traces.reader import loads, looks_like_ours
+from rotoscope.traces.writer import dumps
+
+Read: TypeAlias = Callable[[Source, Fidelity], list[Member]]
+"""Raises TraceError, with the name of the file, where it is damaged."""
+WriteTrace: TypeAlias = Callable[[Trace, Fidelity], bytes]
+WriteCorpus: TypeAlias = Callable[[Sequence[Member], Fidelity], Iterator[bytes]]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file, and the keys of its first JSON object as far as it shows them."""
+
+    data: bytes
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        return frozenset(_keys(self.data))
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether what is not seen here may come later."""
+        return len(self.data) >= HEAD_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A trace format."""
+
+    name: str
+    """As `convert --to` takes it."""
+    title: str
+    """For people."""
+    looks_like: Callable[[Head], bool]
+    read: Read
+    suffix: str
+    """Of the files that are written."""
+    write_trace: WriteTrace | None = None
+    """Writes a file that holds one trace."""
+    write_corpus: WriteCorpus | None = None
+    """Writes a file that holds many, in pieces."""
+
+
+def format_of(head: Head) -> Format | None:
+    """Return the format of a file by its beginning, None where it is none that is known."""
+    return next((known for known in FORMATS if known.looks_like(head)), None)
+
+
+def _single(trace: Trace) -> list[Member]:
+    return [Member(name="", trace=trace)]
+
+
+def _read_ours(source: Source, fidelity: Fidelity) -> list[Member]:
+    return _single(loads(source.whole(), path=source.name))
+
+
+def _write_ours(trace: Trace, fidelity: Fidelity) -> bytes:
+    return dumps(trace)
+
+
+def _read_trtllm(source: Source, fidelity: Fidelity) -> list[Member]:
+    """Read TensorRT-LLM's events, or ours where another program has put the keys of the file in another order."""
+    from rotoscope.traces.formats.trtllm import read_trtllm
+
+    data = source.whole()
+    return _single(loads(data, path=source.name) if _OURS.search(data) else read_trtllm(data, source.name))
+
+
+def _read_weka(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.weka import read_weka
+
+    return _single(read_weka(source.whole(), source.name))
+
+
+def _looks_like_trtllm(head: Head) -> bool:
+    return "events" in head.keys and (b'"event_type"' in head.data or not head.may_go_on)
+
+
+def _looks_like_weka(head: Head) -> bool:
+    return "requests" in head.keys and (b'"hash_ids"' in head.data or not head.may_go_on)
+
+
+_OURS = re.compile(rb'"format"\s*:\s*\{[^{}]*"%b"' % re.escape(FORMAT_NAME.encode()))
+"""No content can look like it: quotes within strings are escaped."""
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="rotoscope",
+        title="Rotoscope",
+        looks_like=lambda head: looks_like_ours(head.data),
+        read=_read_ours,
+        suffix=".trace.json",
+        write_trace=_write_ours,
+    ),
+    Format(
+        name="trtllm",
+        title="TensorRT-LLM",
+        looks_like=_looks_like_trtllm,
+        read=_read_trtllm,
+        suffix=".trace.json",
+    ),
+    Format(
+        name="weka",
+        title="Weka",
+        looks_like=_looks_like_weka,
+        read=_read_weka,
+        suffix=".json",
+    ),
+)
+"""In the order in which they are tried."""
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:]', re.DOTALL)
+"""A string, which the end of the head may cut, a bracket or a colon."""
+
+
+def _keys(head: bytes) -> Iterator[str]:
+    """Yield the keys of the first JSON object of a file as far as its head shows them."""
+    if not head.lstrip().startswith(b"{"):
+        return
+    depth, text = 0, b""
+    for match in _TOKEN.finditer(head):
+        token = match.group()
+        if token in (b"{", b"["):
+            depth += 1
+        elif token in (b"}", b"]"):
+            depth -= 1
+            if depth == 0:
+                return
+        elif token == b":" and depth == 1:
+            yield text.strip(b'"').decode("utf-8", "replace")
+        text = token
