@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from rotoscope.cli import app
 
-HEAVY = {"aiohttp", "mitmproxy", "numpy", "openai", "opentelemetry", "rich", "tiktoken"}
+HEAVY = {"aiohttp", "mitmproxy", "numpy", "openai", "opentelemetry", "prometheus_client", "rich", "tiktoken"}
 COMMANDS = sorted(getattr(get_command(app), "commands", {}))
 
 

@@ -1,0 +1,141 @@
+"""What each engine calls its counts: one function a family, from samples to the one value that all share.
+
+A family is known by the names of its metrics. Names were taken from captured bodies (vLLM 0.32, llama.cpp's server
+10434, Dynamo 1.6) and from documentation (SGLang, TensorRT-LLM); older names stand behind newer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import TypeAlias
+
+from rotoscope.replayer.server_metrics.counts import Counter, ServerMetrics
+from rotoscope.replayer.server_metrics.samples import Samples, read_samples
+
+Adapter: TypeAlias = Callable[[Samples], ServerMetrics]
+
+
+def read_metrics(text: str) -> ServerMetrics | None:
+    """Return the counts that a body of Prometheus text tells, None where no family is recognised.
+
+    Raises NotPrometheus where a line of a family cannot be read.
+    """
+    samples = read_samples(text, tuple(FAMILIES))
+    return next((adapt(samples) for prefix, adapt in FAMILIES.items() if prefix in samples), None)
+
+
+def vllm(samples: Samples) -> ServerMetrics:
+    """Read vLLM's metrics, and the simulator's, which has the same names."""
+    return ServerMetrics(
+        family="vllm",
+        prompt=samples.counter("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
+        cached=samples.counter("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
+        external_prompt=samples.counter("vllm:external_prefix_cache_queries"),
+        external_cached=samples.counter("vllm:external_prefix_cache_hits"),
+        output_tokens=samples.counter("vllm:generation_tokens"),
+        preemptions=samples.counter("vllm:num_preemptions"),
+        kv_usage=samples.highest("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        running=samples.over_replicas("vllm:num_requests_running"),
+        waiting=samples.over_replicas("vllm:num_requests_waiting"),
+        block_size=_positive(samples.label("vllm:cache_config_info", "block_size")),
+    )
+
+
+def sglang(samples: Samples) -> ServerMetrics:
+    """Read SGLang's metrics; its gauge `cache_hit_rate` is that of the last batch and says nothing about a run."""
+    everywhere = samples.counter("sglang:cached_tokens")
+    elsewhere = samples.counter("sglang:cached_tokens", cache_source=("host", "storage"))
+    prompt = samples.counter("sglang:prompt_tokens")
+    return ServerMetrics(
+        family="sglang",
+        prompt=prompt,
+        # a series appears with its first hit, so none beside prompts means none was found
+        cached=_without(everywhere, elsewhere) if everywhere else _none_yet(prompt),
+        external_cached=elsewhere,
+        output_tokens=samples.counter("sglang:generation_tokens"),
+        preemptions=samples.counter("sglang:num_retracted_requests"),
+        kv_usage=samples.highest("sglang:token_usage"),
+        running=samples.over_replicas("sglang:num_running_reqs"),
+        waiting=samples.over_replicas("sglang:num_queue_reqs"),
+        block_size=_positive(samples.label("sglang:cache_config_info", "page_size")),
+    )
+
+
+def tensorrt_llm(samples: Samples) -> ServerMetrics:
+    """Read TensorRT-LLM's metrics; without a counter of cached tokens the rate is one of blocks."""
+    prompt, cached = samples.counter("trtllm_prompt_tokens"), samples.counter("trtllm_prompt_cached_tokens")
+    reused = samples.counter("trtllm_kv_cache_reused_blocks")
+    missed = samples.counter("trtllm_kv_cache_missed_blocks")
+    in_blocks = cached is None and reused is not None and missed is not None
+    if in_blocks and reused is not None and missed is not None:
+        prompt, cached = reused.with_those_of(missed), reused
+    return ServerMetrics(
+        family="trtllm",
+        unit="blocks" if in_blocks else "tokens",
+        prompt=prompt,
+        cached=cached,
+        output_tokens=samples.counter("trtllm_generation_tokens"),
+        kv_usage=samples.highest("trtllm_kv_cache_utilization"),
+        running=samples.over_replicas("trtllm_num_requests_running"),
+        waiting=samples.over_replicas("trtllm_num_requests_waiting"),
+        block_size=_positive(samples.highest("trtllm_kv_cache_tokens_per_block")),
+    )
+
+
+def dynamo(samples: Samples) -> ServerMetrics:
+    """Read the metrics of Dynamo's frontend, whose token counts are the sums of histograms; workers tell theirs apart."""
+    return ServerMetrics(
+        family="dynamo",
+        prompt=samples.counter("dynamo_frontend_input_sequence_tokens_sum"),
+        cached=samples.counter("dynamo_frontend_cached_tokens_sum"),
+        output_tokens=samples.counter("dynamo_frontend_output_tokens", "dynamo_frontend_output_sequence_tokens_sum"),
+        running=samples.over_replicas("dynamo_frontend_inflight_requests"),
+        waiting=samples.over_replicas("dynamo_frontend_queued_requests"),
+        block_size=_positive(samples.highest("dynamo_frontend_model_kv_cache_block_size")),
+    )
+
+
+def llamacpp(samples: Samples) -> ServerMetrics:
+    """Read the metrics of llama.cpp's server, whose prompt tokens leave out the cached ones; older ones tell no cached."""
+    computed, cached = samples.counter("llamacpp:prompt_tokens"), samples.counter("llamacpp:prompt_tokens_cached")
+    return ServerMetrics(
+        family="llama.cpp",
+        prompt=computed.with_those_of(cached) if computed and cached else None,
+        cached=cached,
+        output_tokens=samples.counter("llamacpp:tokens_predicted"),
+        kv_usage=samples.highest("llamacpp:kv_cache_usage_ratio"),
+        running=samples.highest("llamacpp:requests_processing"),
+        waiting=samples.highest("llamacpp:requests_deferred"),
+        block_size=1,
+    )
+
+
+FAMILIES: dict[str, Adapter] = {
+    "dynamo_frontend_": dynamo,
+    "vllm:": vllm,
+    "sglang:": sglang,
+    "trtllm_": tensorrt_llm,
+    "llamacpp:": llamacpp,
+}
+"""By how the names of its metrics begin. Dynamo passes on the metrics of the engines behind it, so it comes first."""
+
+
+def _without(all_series: Counter | None, others: Counter | None) -> Counter | None:
+    if all_series is None or others is None:
+        return all_series
+    own = {series: value for series, value in all_series.series.items() if series not in others.series}
+    return Counter(MappingProxyType(own))
+
+
+def _none_yet(prompt: Counter | None) -> Counter | None:
+    return None if prompt is None else Counter(MappingProxyType({}))
+
+
+def _positive(value: str | float | None) -> int | None:
+    """Return a number of tokens; the label of a block size that is not set is a word."""
+    try:
+        number = int(value) if value is not None else 0
+    except ValueError:
+        return None
+    return number if number > 0 else None

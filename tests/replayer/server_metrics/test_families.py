@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rotoscope.replayer.server_metrics.counts import Counter, ServerMetrics, growth
+from rotoscope.replayer.server_metrics.families import read_metrics
+
+FIXTURES = Path(__file__).parents[2] / "data" / "metrics"
+
+
+def of_file(name: str) -> ServerMetrics:
+    return of((FIXTURES / name).read_text())
+
+
+def of(text: str) -> ServerMetrics:
+    metrics = read_metrics(text)
+    assert metrics is not None
+    return metrics
+
+
+def total(counter: Counter | None) -> float | None:
+    return None if counter is None else counter.total
+
+
+def test_sglang_tells_hits_by_tier() -> None:
+    metrics = of_file("sglang.txt")
+
+    assert metrics.family == "sglang"
+    assert (total(metrics.prompt), total(metrics.cached), total(metrics.external_cached)) == (12000, 7000, 1500)
+    assert (total(metrics.output_tokens), total(metrics.preemptions)) == (480, 2)
+    assert (metrics.kv_usage, metrics.running, metrics.waiting, metrics.block_size) == (0.28, 3, 1, 1)
+
+
+def test_sglang_without_a_hit_has_no_series_of_hits_yet() -> None:
+    before = of('sglang:prompt_tokens_total{model_name="m"} 1000')
+    after = of('sglang:prompt_tokens_total{model_name="m"} 3000\nsglang:cached_tokens_total{cache_source="device"} 500')
+
+    assert total(before.cached) == 0
+    assert growth(before, after).hit_rate == 0.25
+
+
+def test_tensorrt_llm_counts_blocks() -> None:
+    metrics = of_file("trtllm.txt")
+
+    assert (metrics.family, metrics.unit) == ("trtllm", "blocks")
+    assert (total(metrics.prompt), total(metrics.cached)) == (376, 240)
+    assert (total(metrics.output_tokens), metrics.preemptions) == (480, None)
+    assert (metrics.kv_usage, metrics.running, metrics.waiting, metrics.block_size) == (0.125, 4, 0, 32)
+
+
+def test_tensorrt_llm_counts_tokens_where_it_has_a_counter_of_cached_ones() -> None:
+    metrics = of((FIXTURES / "trtllm.txt").read_text() + 'trtllm_prompt_cached_tokens_total{model_name="m"} 7680\n')
+
+    assert (metrics.unit, total(metrics.prompt), total(metrics.cached)) == ("tokens", 12000, 7680)
+
+
+def test_vllm_tells_tokens_and_the_external_tier_apart() -> None:
+    metrics = of(
+        """\
+vllm:prefix_cache_queries_total{engine="0"} 100
+vllm:prefix_cache_queries_total{engine="1"} 300
+vllm:prefix_cache_hits_total{engine="0"} 80
+vllm:prefix_cache_hits_total{engine="1"} 100
+vllm:external_prefix_cache_queries_total{engine="0"} 20
+vllm:external_prefix_cache_hits_total{engine="0"} 10
+vllm:num_preemptions_total{engine="0"} 3
+vllm:kv_cache_usage_perc{engine="0"} 0.5
+vllm:kv_cache_usage_perc{engine="1"} 0.75
+vllm:num_requests_running{engine="0"} 2
+vllm:num_requests_running{engine="1"} 3
+vllm:num_requests_waiting{engine="0"} 0
+vllm:cache_config_info{block_size="16",engine="0"} 1
+"""
+    )
+
+    assert (total(metrics.prompt), total(metrics.cached)) == (400, 180)
+    assert (total(metrics.external_prompt), total(metrics.external_cached)) == (20, 10)
+    assert (total(metrics.preemptions), metrics.kv_usage) == (3, 0.75)
+    assert (metrics.running, metrics.waiting, metrics.block_size) == (5, 0, 16)
+
+
+def test_vllm_of_the_first_kind_is_understood() -> None:
+    metrics = of("vllm:gpu_prefix_cache_queries_total 100\nvllm:gpu_prefix_cache_hits_total 40\n")
+
+    assert (total(metrics.prompt), total(metrics.cached)) == (100, 40)
+
+
+def test_llama_cpp_counts_cached_tokens_apart_from_prompt_tokens() -> None:
+    metrics = of("llamacpp:prompt_tokens_total 2003\nllamacpp:prompt_tokens_cached_total 1999\n")
+
+    assert (metrics.family, total(metrics.prompt), total(metrics.cached)) == ("llama.cpp", 4002, 1999)
+
+
+def test_an_old_llama_cpp_tells_no_cached_tokens_and_so_no_prompt_tokens() -> None:
+    metrics = of("llamacpp:prompt_tokens_total 2003\nllamacpp:kv_cache_usage_ratio 0.5\n")
+
+    assert (metrics.prompt, metrics.cached, metrics.kv_usage) == (None, None, 0.5)
+
+
+def test_dynamo_is_recognised_before_the_engine_behind_it() -> None:
+    metrics = of(
+        """\
+vllm:kv_cache_usage_perc 0.5
+dynamo_frontend_input_sequence_tokens_sum{model="m"} 4002
+dynamo_frontend_input_sequence_tokens_count{model="m"} 3
+dynamo_frontend_cached_tokens_sum{model="m"} 1984
+dynamo_frontend_model_kv_cache_block_size{model="m"} 16
+"""
+    )
+
+    assert (metrics.family, total(metrics.prompt), total(metrics.cached)) == ("dynamo", 4002, 1984)
+    assert metrics.block_size == 16
+
+
+def test_a_block_size_that_is_not_set_is_unknown() -> None:
+    assert of('vllm:cache_config_info{block_size="None"} 1').block_size is None
+
+
+@pytest.mark.parametrize("text", ["", "process_cpu_seconds_total 5", '[{"iterLatencyMS": 3}]', "<html></html>"])
+def test_nothing_else_is_recognised(text: str) -> None:
+    assert read_metrics(text) is None
