@@ -11,6 +11,9 @@ tokens of the stream x any donor so far has put into the cache, per cache domain
 3. At least one prompt token is computed and only whole blocks count: min(P - 1, hit) floored to the block.
 
 Without a profile a token is a block, everything of a stream is kept and nothing need be computed.
+
+The traces of a corpus may share one cache: their calls then come in its order, and shared prefixes are the same where
+campaign, domain and id are.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from rotoscope.traces.analysis.profiles import EngineProfile, usable_hit
-from rotoscope.traces.forest import Node
+from rotoscope.traces.corpus import Member, calls_in_order
 from rotoscope.traces.model import Call, Prefix, SharedPrefix, SharedPrefixLink, Trace
 
 Level: TypeAlias = Literal["low", "n", "high"]
@@ -41,24 +44,47 @@ class Assumptions:
 
 def planned_hits(trace: Trace, assumptions: Assumptions | None = None) -> list[int]:
     """Return the tokens of each call's prompt that an infinite cache could serve, calls in order of their numbers."""
+    return planned_hits_together([Member(name="", trace=trace)], assumptions)[0]
+
+
+def planned_hits_together(members: Sequence[Member], assumptions: Assumptions | None = None) -> list[list[int]]:
+    """Return the same for each member of a corpus whose members share one cache, in the order of all their calls."""
     assumptions = assumptions or Assumptions()
-    shared = {prefix.id: prefix for prefix in trace.shared_prefixes}
-    preloaded: dict[Node, int] = {
-        prefix.id: prefix.tokens if assumptions.preload and prefix.kind == "system" else 0
-        for prefix in trace.shared_prefixes
-    }
-    caches: dict[int, dict[Node, int]] = {}
-    hits = []
-    for call in trace.calls():
-        best = caches.setdefault(call.domain, dict(preloaded))
+    shared = [{prefix.id: prefix for prefix in member.trace.shared_prefixes} for member in members]
+    best: dict[_Stream, int] = {}
+    hits: list[dict[int, int]] = [{} for _ in members]
+    for index, call in calls_in_order(members):
+        scope = _Scope(index, members[index].trace.campaign, call.domain, shared[index])
         resident = _resident_tokens(call, assumptions)
         tokens = _believed(call.prefix, assumptions.level)
-        line = list(_line(call.prefix, shared, assumptions.level))
-        hits.append(_capped(_hit(call.prefix, tokens, line, best), call, assumptions))
-        for node, common in line:
-            best[node] = max(best[node], min(common, resident))
-        best[call.call] = resident
-    return hits
+        line = list(_line(call.prefix, scope, assumptions.level))
+        for stream, _ in line:
+            if stream not in best:
+                best[stream] = _preloaded_tokens(stream, scope, assumptions)
+        hits[index][call.call] = _capped(_hit(call.prefix, tokens, line, best), call, assumptions)
+        for stream, common in line:
+            best[stream] = max(best[stream], min(common, resident))
+        best[index, call.call] = resident
+    return [[found[number] for number in sorted(found)] for found in hits]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What the references of a call mean."""
+
+    member: int
+    campaign: str
+    domain: int
+    shared: dict[str, SharedPrefix]
+
+
+_Stream: TypeAlias = tuple[int, int] | tuple[str, int, str]
+"""A call, by member and number, or a shared prefix, by campaign, domain and id."""
+
+
+def _preloaded_tokens(stream: _Stream, scope: _Scope, assumptions: Assumptions) -> int:
+    prefix = scope.shared[str(stream[-1])]
+    return prefix.tokens if assumptions.preload and prefix.kind == "system" else 0
 
 
 def _resident_tokens(call: Call, assumptions: Assumptions) -> int:
@@ -72,21 +98,23 @@ def _believed(prefix: Prefix | SharedPrefixLink, level: Level) -> int:
     return {"low": prefix.least, "n": prefix.tokens, "high": prefix.greatest}[level]
 
 
-def _hit(prefix: Prefix, tokens: int, line: Sequence[tuple[Node, int]], best: dict[Node, int]) -> int:
-    if prefix.of is None:
+def _hit(prefix: Prefix, tokens: int, line: Sequence[tuple[_Stream, int]], best: dict[_Stream, int]) -> int:
+    if not line:
         return tokens  # 0, or the greatest value of a history that was never seen
-    if best[prefix.of] >= prefix.tokens or tokens > prefix.tokens:
+    if best[line[0][0]] >= prefix.tokens or tokens > prefix.tokens:
         return tokens  # what may be shared beyond n may lie in any earlier stream
-    return max(min(common, best[node]) for node, common in line)
+    return max(min(common, best[stream]) for stream, common in line)
 
 
-def _line(prefix: Prefix, shared: dict[str, SharedPrefix], level: Level) -> Iterator[tuple[Node, int]]:
+def _line(prefix: Prefix, scope: _Scope, level: Level) -> Iterator[tuple[_Stream, int]]:
     """Yield the stream that a call begins like and the ancestors of a shared one, with the tokens that are common."""
     of, common = prefix.of, _believed(prefix, level)
-    while of is not None:
-        yield of, common
-        parent = shared[of].prefix if isinstance(of, str) else None
+    while isinstance(of, str):
+        yield (scope.campaign, scope.domain, of), common
+        parent = scope.shared[of].prefix
         of, common = (parent.of, min(common, _believed(parent, level))) if parent else (None, 0)
+    if of is not None:
+        yield (scope.member, of), common
 
 
 def _capped(hit: int, call: Call, assumptions: Assumptions) -> int:
