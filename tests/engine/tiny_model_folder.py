@@ -1,7 +1,7 @@
-"""Write the tiny model as a Hugging Face folder, for engines that do not read GGUF; the weights are the same.
+"""Write the tiny model as a Hugging Face folder, for engines that do not read GGUF.
 
 The folder holds config.json, generation_config.json, tokenizer.json, tokenizer_config.json and model.safetensors, and
-nothing of it is downloaded. The tokenizer merges nothing: one id from FIRST_CHARACTER on is one character of text.
+nothing of it is downloaded. The same shape gives the same weights and ids as in GGUF. The tokenizer merges nothing: one id from FIRST_CHARACTER on is one character of text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from engine.tiny_model import CHAT_TEMPLATE, Shape, tiny_vocabulary, tiny_weights
 from numpy.typing import NDArray
 
-DEFAULT_SHAPE = Shape()
+DEFAULT_SHAPE = Shape(heads=2, kv_heads=2)
+"""vLLM's attention on processors takes heads of 32 dimensions and multiples of it."""
 UNKNOWN, BEGIN, END = 0, 1, 2
 NAMES = {
     "attn_norm": "input_layernorm",
