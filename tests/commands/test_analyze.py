@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,5 +70,16 @@ def test_a_block_without_tokens_is_wrong_usage(tokens: str, folder: Path) -> Non
 
 
 def test_json_and_csv_at_once_are_refused(folder: Path) -> None:
-    with pytest.raises(UnusableInput, match="--json or --csv, not both"):
+    with pytest.raises(UnusableInput, match="--json, --csv or --definitions, not several"):
         analyze(folder, "--json", "--csv")
+
+
+def test_the_definitions_of_the_hit_rate_are_printed_by_name(folder: Path) -> None:
+    heading, *lines = analyze(folder, "--definitions", "--block-size", "7").splitlines()
+
+    assert heading.startswith("definition")
+    assert "blocks of 7" in heading
+    assert [line.split()[0] for line in lines[:6]] == [
+        "block", "token", "full-block", "request-mean", "request-mean", "steady"
+    ]  # fmt: skip
+    assert len(set(re.findall(r" (0[.][0-9]{4}) ", "\n".join(lines)))) > 4

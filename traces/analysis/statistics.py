@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rotoscope.traces.analysis.optimum import Assumptions, Level, planned_hits
+from rotoscope.traces.analysis.optimum import Assumptions, Level, planned_hits_together
+from rotoscope.traces.corpus import Member
 from rotoscope.traces.forest import Node
 from rotoscope.traces.model import Branch, Call, ParallelEnd, ParallelStart, ToolCall, Trace, Wait
 
@@ -78,8 +79,21 @@ class TraceStatistics:
 
 def describe(trace: Trace, assumptions: Assumptions | None = None) -> TraceStatistics:
     """Return the figures of a trace; its optimum holds under the assumptions, at all three levels of belief."""
-    calls = list(trace.calls())
+    return describe_together([Member(name="", trace=trace)], assumptions)[0]
+
+
+def describe_together(members: Sequence[Member], assumptions: Assumptions | None = None) -> list[TraceStatistics]:
+    """Return the figures of the traces of a corpus that share one cache, in the order of all their calls."""
     assumptions = assumptions or Assumptions()
+    hits = {level: planned_hits_together(members, _at(assumptions, level)) for level in LEVELS}
+    return [
+        _described(member.trace, {level: sum(found[index]) for level, found in hits.items()})
+        for index, member in enumerate(members)
+    ]
+
+
+def _described(trace: Trace, hit_tokens: dict[Level, int]) -> TraceStatistics:
+    calls = list(trace.calls())
     reported = [call for call in calls if call.cached_tokens is not None]
     tools = [event for event in trace.events if isinstance(event, ToolCall)]
     return TraceStatistics(
@@ -98,7 +112,7 @@ def describe(trace: Trace, assumptions: Assumptions | None = None) -> TraceStati
         duration_s=_duration_s(calls),
         parallelism=_parallelism(trace, calls),
         system_tokens=sum(_system_tokens(trace, calls)),
-        hit_tokens={level: sum(planned_hits(trace, _at(assumptions, level))) for level in LEVELS},
+        hit_tokens=hit_tokens,
         cached_tokens=sum(call.cached_tokens or 0 for call in reported),
         cached_of_tokens=sum(call.prompt_tokens for call in reported),
         outputs_known=trace.outputs == "known",
@@ -126,12 +140,7 @@ def _percentile(ordered: Sequence[int], share: float) -> float:
 
 
 def _at(assumptions: Assumptions, level: Level) -> Assumptions:
-    return Assumptions(
-        profile=assumptions.profile,
-        decode_reuse=assumptions.decode_reuse,
-        preload=assumptions.preload,
-        level=level,
-    )
+    return replace(assumptions, level=level)
 
 
 def _duration_s(calls: Sequence[Call]) -> float | None:

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rotoscope.traces.analysis.hit_rates import HIT_RATES, request_hits
 from rotoscope.traces.analysis.optimum import Assumptions
-from rotoscope.traces.analysis.statistics import LEVELS, TraceStatistics, distribution
+from rotoscope.traces.analysis.statistics import LEVELS, TraceStatistics, describe_together, distribution
+from rotoscope.traces.formats.recognise import LabelledTrace
 
 Value: TypeAlias = str | int | float | None
 
@@ -25,6 +27,39 @@ class Described:
     label: str
     name: str
     statistics: TraceStatistics
+
+
+def described(opened: Sequence[LabelledTrace], assumptions: Assumptions) -> list[Described]:
+    """Return the figures of traces, those of one corpus on one cache, in the order given."""
+    out: dict[int, Described] = {}
+    for places in _caches(opened):
+        statistics = describe_together([opened[place].member for place in places], assumptions)
+        for place, figures in zip(places, statistics, strict=True):
+            out[place] = Described(opened[place].label, opened[place].stem, figures)
+    return [out[place] for place in sorted(out)]
+
+
+def hit_rate_rows(opened: Sequence[LabelledTrace], block_size: int | None) -> list[tuple[str, ...]]:
+    """Return one line a definition of the hit rate: its name, the rate of all requests, what it counts, who uses it.
+
+    Nothing is preloaded and outputs count as kept. Without a block size the coarsest granularity of the traces is
+    taken, 16 where they are known by token.
+    """
+    granularity = max((one.trace.prefix_granularity for one in opened), default=1)
+    size = block_size or (granularity if granularity > 1 else 16)
+    assumptions = Assumptions(preload=False)
+    members = [[opened[place].member for place in places] for places in _caches(opened)]
+    caches = [request_hits(sharing, size, assumptions) for sharing in members]
+    head = ("definition", f"rate, blocks of {size}", "what is counted", "used by")
+    return [head, *((one.name, f"{one.of(caches):.4f}", one.definition, one.source) for one in HIT_RATES)]
+
+
+def _caches(opened: Sequence[LabelledTrace]) -> list[list[int]]:
+    """Return the places of the traces that share a cache."""
+    caches: dict[object, list[int]] = {}
+    for place, one in enumerate(opened):
+        caches.setdefault(one.corpus or place, []).append(place)
+    return list(caches.values())
 
 
 def rows(described: Sequence[Described]) -> list[dict[str, Value]]:
@@ -51,7 +86,7 @@ def definition(assumptions: Assumptions) -> str:
         f"hit rate = prompt tokens an infinite cache serves / prompt tokens; planned optimum; {blocks}; "
         f"decode reuse {'on' if decode else 'off'}; "
         f"system prefixes {'preloaded' if assumptions.preload else 'not preloaded'}; "
-        "each trace on a cache of its own"
+        "each trace on a cache of its own, those of one corpus on one cache in its order"
     )
 
 

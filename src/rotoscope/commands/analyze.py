@@ -22,6 +22,9 @@ def analyze(
     block_size: Annotated[int | None, typer.Option(help="Tokens a block, instead of the profile's.", min=1)] = None,
     decode_reuse: Annotated[bool, typer.Option(help="Whether outputs can be reused.")] = True,
     preload: Annotated[bool, typer.Option(help="Whether system prefixes are cached before the first call.")] = True,
+    definitions: Annotated[
+        bool, typer.Option("--definitions", help="Print the hit rate under each definition of the field instead.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
 ) -> None:
@@ -32,12 +35,11 @@ def analyze(
     from rotoscope.traces.analysis import table
     from rotoscope.traces.analysis.optimum import Assumptions
     from rotoscope.traces.analysis.profiles import profile_named
-    from rotoscope.traces.analysis.statistics import describe
     from rotoscope.traces.errors import UnusableInput
     from rotoscope.traces.formats.recognise import open_traces
 
-    if as_json and as_csv:
-        raise UnusableInput("expected --json or --csv, not both")
+    if as_json + as_csv + definitions > 1:
+        raise UnusableInput("expected --json, --csv or --definitions, not several of them")
     name = profile or ("token" if block_size else None)
     assumptions = Assumptions(
         profile=profile_named(name, block_size=block_size) if name else None,
@@ -45,7 +47,10 @@ def analyze(
         preload=preload,
     )
     opened = open_traces(paths)
-    rows = table.rows([table.Described(one.label, one.stem, describe(one.trace, assumptions)) for one in opened])
+    if definitions:
+        _print_definitions(table.hit_rate_rows(opened, block_size))
+        return
+    rows = table.rows(table.described(opened, assumptions))
     if as_json:
         typer.echo(json.dumps({"definition": table.definition(assumptions), "rows": rows}, indent=1))
     elif as_csv:
@@ -62,3 +67,10 @@ def _print(rows: list[dict[str, Value]], definition: str) -> None:
     headings = ("", *(str(group["label"] or "all") for group in groups))
     print_table(headings, lines(groups), right=range(1, len(headings)))
     typer.echo(f"\n{definition}")
+
+
+def _print_definitions(lines: list[tuple[str, ...]]) -> None:
+    from rotoscope.tables import print_table
+
+    print_table(lines[0], lines[1:], right=[1])
+    typer.echo("\ncache without limit, nothing preloaded, outputs kept; the traces of one corpus share one cache")
