@@ -36,7 +36,11 @@ class Exchange:
     output_ids: list[int] = field(default_factory=list)
     """The ids that the server returned so far; empty where it returns none."""
     output_text: list[str] = field(default_factory=list)
-    """The text of the answer so far, one piece an event; kept only for prompts made of messages."""
+    """The text of the answer so far, one piece an event; kept only for prompts made of messages.
+
+    Later prompts may send it back; what else was generated is not in it."""
+    reasoning_text: list[str] = field(default_factory=list)
+    """The reasoning before it, likewise."""
     prompt_tokens: int | None = None
     """By the server's usage, like the next two."""
     completion_tokens: int | None = None

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import aiohttp
 
-from rotoscope.replayer.backends.completions import CompletionsBackend
+from rotoscope.replayer.backends.apis import APIS
+from rotoscope.replayer.backends.http import HttpBackend
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Backend
 from rotoscope.replayer.interruption import until_interrupted
@@ -181,10 +182,11 @@ def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohtt
     )
 
 
-def _backend(http: aiohttp.ClientSession, options: ReplayOptions, server: Server, notes: Notes) -> CompletionsBackend:
-    return CompletionsBackend(
+def _backend(http: aiohttp.ClientSession, options: ReplayOptions, server: Server, notes: Notes) -> HttpBackend:
+    return HttpBackend(
         http,
         api_url(options.url),
+        api=APIS["completions"],
         model=server.model,
         engine=server.engine,
         timeout_s=options.timeout_s,

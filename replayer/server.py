@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from rotoscope.replayer.backends.engines import ANY_ENGINE, ENGINES, Engine
+from rotoscope.replayer.backends.engines import ANY_ENGINE, Engine, engine_of_card
 from rotoscope.replayer.failures import FailureKind, failure_of_client_error, failure_of_status
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.errors import RunFailed, UnusableInput
@@ -113,10 +113,9 @@ def _advice(kind: FailureKind) -> str:
 def _server(model: str, card: dict[str, Any]) -> Server:
     meta = card.get("meta")
     meta = meta if isinstance(meta, dict) else {}
-    owner = card.get("owned_by")
     return Server(
         model,
-        engine=ENGINES.get(owner, ANY_ENGINE) if isinstance(owner, str) else ANY_ENGINE,
+        engine=engine_of_card(card),
         vocabulary=ordinary_ids(n) if (n := _positive(meta.get("n_vocab"))) and n >= 4 else None,
         simulated=meta.get("simulated") is True,
         profile=profile if isinstance(profile := meta.get("profile"), str) else None,

@@ -1,57 +1,43 @@
-"""Read the events of one streamed completion into its exchange.
+"""Read the events of one streamed answer into its exchange, in the grammar of its API.
 
-An event is parsed where it may hold anything but tokens. Of the others only the ids are cut out, where they stand in
-the engine's own way of writing; where the server returns no ids, it matters only that they arrived.
+An event is parsed where it may hold anything but tokens. Of the others what they bring is cut out with one search and
+parsed when the answer has ended: a stream of a token an event costs a fraction of parsing it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import orjson
 
-from rotoscope.replayer.backends.engines import Choice, Engine
+from rotoscope.replayer.backends.grammar import AnswerFailed, Event, Read, Skim, Told, Usage, malformed
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind, failure_in_stream
 
 _DONE = b"[DONE]"
-_ERROR = b'"error"'
-_GOES_ON = b'"finish_reason":null'
 _PROMPT_IDS = b'"prompt_token_ids":['
 _LARGE_EVENT_BYTES = 4096
-_HELD_EVENTS = 4
-"""More than those before [DONE] that may hold finish reason and usage."""
-_LAST_EVENTS = 3
-"""Finish reason, usage and [DONE]."""
-_GIVEN_UP = ("error", "abort")
-"""Finish reasons of vLLM and SGLang for a request that they stopped themselves."""
+_LAST_EVENTS = 8
+"""More than those behind the last token in any grammar."""
+_GIVEN_UP = ("error", "abort", "failed", "cancelled")
+"""Finish reasons for a request that the server stopped itself."""
 _LARGEST_ID = 2**32 - 1
-
-
-class AnswerFailed(Exception):
-    """Carry a failure, and the server's message to be shown and forgotten, out of the reading of an answer."""
-
-    def __init__(self, failure: Failure, message: str) -> None:
-        super().__init__(failure.kind.value)
-        self.failure = failure
-        self.message = message
+_KEEP_ALIVE = re.compile(rb'\s*\{\s*"type":\s*"(?:ping|keepalive)"')
+_LONGEST_KEEP_ALIVE = 64
 
 
 class Answer:
     """Take the payloads of an answer as they arrive; `is_whole` once its last event was among them."""
 
-    def __init__(self, exchange: Exchange, engine: Engine) -> None:
+    def __init__(self, exchange: Exchange, read: Read) -> None:
         self._exchange = exchange
-        self._engine = engine
-        self._ids_pattern = engine.ids_pattern
+        self._read_event = read
         self._most_events = 4 * exchange.output_tokens + 64
         self._events = 0
-        self._skims = False
-        self._holds = False
-        self._held: deque[tuple[bytes, float]] = deque()
+        self._skim: Skim | None = None
         self._skimmed: list[bytes] = []
         self._has_finish_reason = False
         self.is_whole = False
@@ -60,11 +46,11 @@ class Answer:
         """Read what arrived at `now`; raise AnswerFailed for an error event, for no JSON and for no end."""
         self._events += len(payloads)
         if self._events > self._most_events:
-            raise _malformed("the answer does not end")
+            raise malformed("the answer does not end")
         index, has_skimmed = 0, False
         while index < len(payloads) and not self.is_whole:
-            if self._skims and not has_skimmed:
-                index += self._skim(payloads[index:], now)
+            if self._skim and not has_skimmed:
+                index += self._skim_leading(self._skim, payloads[index:], now)
                 has_skimmed = True
             else:
                 self._take_one(payloads[index], now)
@@ -91,11 +77,10 @@ class Answer:
 
     def _settle(self) -> None:
         """Read what was put off."""
-        while self._held:
-            self._read(*self._held.popleft())
         if self._skimmed:
-            ids, self._skimmed = b"[" + b",".join(self._skimmed) + b"]", []
-            self._exchange.output_ids += _checked_ids(_parsed_ids(ids))
+            assert self._skim is not None
+            skimmed, self._skimmed = b"[" + b",".join(self._skimmed) + b"]", []
+            self._keep(self._skim.read(_parsed_list(skimmed)))
 
     def _end(self, now: float) -> None:
         self._settle()
@@ -105,103 +90,109 @@ class Answer:
     def _take_one(self, payload: bytes, now: float) -> None:
         if payload == _DONE:
             self._end(now)
-        elif self._holds and _ERROR not in payload:
-            self._hold(payload, now)
         else:
             self._read(payload, now)
 
-    def _hold(self, payload: bytes, now: float) -> None:
-        """Put an event off that may be one of the last; one that was not has brought a token."""
-        self._held.append((payload, now))
-        if len(self._held) > _HELD_EVENTS:
-            self._exchange.note_tokens(1, self._held.popleft()[1])
+    def _skim_leading(self, skim: Skim, payloads: Sequence[bytes], now: float) -> int:
+        """Cut what leading events bring out of them if they hold nothing else of use; return how many events that were.
 
-    def _skim(self, payloads: Sequence[bytes], now: float) -> int:
-        """Cut the ids out of leading events that hold nothing else of use; return how many events that were.
-
-        All of them are searched at once, which costs a third of parsing them. No text can look like a key of the
-        event: quotes within strings are escaped.
+        All of them are searched at once, which costs a third of parsing them.
         """
         stop = len(payloads)
-        while stop > max(0, len(payloads) - _LAST_EVENTS) and _GOES_ON not in payloads[stop - 1]:
+        while stop > max(0, len(payloads) - _LAST_EVENTS) and skim.mark not in payloads[stop - 1]:
             stop -= 1
         together = b"".join(payloads[:stop])
-        ids: list[bytes] = self._ids_pattern.findall(together) if self._ids_pattern else []
-        if not ids or len(ids) != stop or together.count(_GOES_ON) != stop:
+        found: list[bytes] = skim.pattern.findall(together)
+        if not found or len(found) != stop or together.count(skim.mark) != stop:
             return 0
-        self._skimmed += filter(None, ids)
+        if skim.newest_only:
+            self._skimmed = found[-1:]
+        else:
+            self._skimmed += filter(None, found)
         self._exchange.last_token_s = now
-        self._exchange.token_events += len(ids)
-        return len(ids)
+        self._exchange.token_events += len(found)
+        self._exchange.completion_tokens = None
+        return len(found)
 
     def _read(self, payload: bytes, now: float) -> None:
         event = _parsed(payload)
         if event.get("error") or event.get("object") == "error":
             raise AnswerFailed(*failure_in_stream(payload))
-        choices = event.get("choices")
-        if isinstance(choices, list):
-            tokens = sum(self._read_choice(choice) for choice in choices if isinstance(choice, dict))
-            if tokens:
-                self._note_tokens(tokens, now)
-        self._read_usage(event)
+        told = self._read_event(event)
+        if told.error is not None:
+            raise AnswerFailed(*failure_in_stream(orjson.dumps({"error": told.error})))
+        if told.finish_reason is not None:
+            self._take_finish_reason(told.finish_reason)
+        if told.tokens or told.ids:
+            self._settle()
+            self._keep(told)
+            self._note_tokens(told, now)
+        if told.usage:
+            self._take_usage(told.usage)
+        if told.is_last:
+            self._end(now)
 
-    def _note_tokens(self, tokens: int, now: float) -> None:
+    def _take_finish_reason(self, reason: str) -> None:
+        if reason in _GIVEN_UP:
+            raise AnswerFailed(Failure(FailureKind.ERROR_IN_STREAM, 200), f"finish reason {reason!r}")
+        self._has_finish_reason = True
+
+    def _keep(self, told: Told) -> None:
         exchange = self._exchange
-        exchange.note_tokens(tokens, now)
-        if exchange.on_delivery is None and exchange.token_events == 1:
-            self._skims = bool(exchange.output_ids and self._ids_pattern)
-            self._holds = not exchange.output_ids
+        if told.ids:
+            exchange.output_ids += _checked_ids(told.ids)
+        if told.text:
+            exchange.output_text += told.text
+        if told.reasoning:
+            exchange.reasoning_text += told.reasoning
 
-    def _read_choice(self, choice: Choice) -> int:
-        """Return how many tokens a choice brings."""
-        reason = choice.get("finish_reason")
-        if reason is not None:
-            if reason in _GIVEN_UP:
-                raise AnswerFailed(Failure(FailureKind.ERROR_IN_STREAM, 200), f"finish reason {reason!r}")
-            self._has_finish_reason = True
-        ids = self._engine.read_ids(choice)
-        if ids:
-            if self._skimmed:
-                self._settle()
-            self._exchange.output_ids += _checked_ids(ids)
-            return len(ids)
-        return 1 if choice.get("text") else 0
-
-    def _read_usage(self, event: dict[str, Any]) -> None:
-        usage = event.get("usage")
-        if not isinstance(usage, dict):
-            return
+    def _note_tokens(self, told: Told, now: float) -> None:
         exchange = self._exchange
-        exchange.prompt_tokens = _count(usage.get("prompt_tokens"))
-        exchange.completion_tokens = _count(usage.get("completion_tokens"))
-        details = usage.get("prompt_tokens_details")
-        exchange.cached_tokens = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+        exchange.completion_tokens = None  # told before this event, if at all
+        if told.tokens:
+            exchange.note_tokens(told.tokens, now)
+            self._skim = told.skim if exchange.on_delivery is None else None
+
+    def _take_usage(self, usage: Usage) -> None:
+        """Take the counts over; what an event does not tell stays as an earlier one told it."""
+        exchange = self._exchange
+        if usage.prompt_tokens is not None:
+            exchange.prompt_tokens = usage.prompt_tokens
+        if usage.completion_tokens is not None:
+            exchange.completion_tokens = usage.completion_tokens
+        if usage.cached_tokens is not None:
+            exchange.cached_tokens = usage.cached_tokens
 
 
-def _parsed(payload: bytes) -> dict[str, Any]:
+def without_keep_alives(payloads: list[bytes]) -> list[bytes]:
+    """Leave out the events by which a server says only that it is still there."""
+    return [one for one in payloads if len(one) > _LONGEST_KEEP_ALIVE or not _KEEP_ALIVE.match(one)]
+
+
+def _parsed(payload: bytes) -> Event:
     if len(payload) > _LARGE_EVENT_BYTES:
         payload = _without_prompt_ids(payload)
     try:
         event = orjson.loads(payload)
     except orjson.JSONDecodeError:
-        raise _malformed("an event is no JSON") from None
+        raise malformed("an event is no JSON") from None
     if not isinstance(event, dict):
-        raise _malformed("an event is no JSON object")
+        raise malformed("an event is no JSON object")
     return event
 
 
-def _parsed_ids(text: bytes) -> list[int]:
+def _parsed_list(text: bytes) -> list[Any]:
     try:
-        ids: list[int] = orjson.loads(text)
+        values: list[Any] = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise _malformed("the token ids of an event are no list of numbers") from None
-    return ids
+        raise malformed("the tokens of an event are no JSON") from None
+    return values
 
 
-def _checked_ids(ids: list[Any]) -> list[int]:
+def _checked_ids(ids: Sequence[Any]) -> list[int]:
     if any(type(token) is not int or not 0 <= token <= _LARGEST_ID for token in ids):
-        raise _malformed("a token id is no number")
-    return ids
+        raise malformed("a token id is no number")
+    return list(ids)
 
 
 def _without_prompt_ids(payload: bytes) -> bytes:
@@ -211,14 +202,6 @@ def _without_prompt_ids(payload: bytes) -> bytes:
     if start < 0 or end < 0:
         return payload
     return payload[: start + len(_PROMPT_IDS)] + payload[end:]
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
-
-
-def _malformed(message: str) -> AnswerFailed:
-    return AnswerFailed(Failure(FailureKind.MALFORMED, 200), message)
 
 
 def _cut() -> AnswerFailed:

@@ -1,60 +1,157 @@
-"""How engines behind `/v1/completions` differ: what to send for output ids, and where they stand in the answer.
+"""How engines differ behind one API: what to send for output ids and exact lengths, and where the ids stand.
 
-A server says which engine it is by `owned_by` in `/v1/models`. TensorRT-LLM refuses fields that it does not know,
-so nothing is sent on suspicion.
+A server says which engine it is by `owned_by` in `/v1/models`; whoever knows better says it with `--engine`. Some
+servers refuse a request for a field that they do not know (TensorRT-LLM, most hosted endpoints), so nothing is sent on
+suspicion, but for `/v1/completions` with token ids as prompt, which hosted endpoints do not take.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-Choice: TypeAlias = dict[str, Any]
-"""One entry of `choices` as parsed from JSON."""
+from rotoscope.replayer.backends.grammar import Event, part
+from rotoscope.traces.errors import UnusableInput
+
+ReadIds: TypeAlias = Callable[[Event, Event], list[Any] | None]
+"""Takes an event and its choice; what it returns is not yet checked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """A way to ask for the generated ids and to find them in a choice."""
+    """What a server knows beyond the fields that each has, and how it returns the generated ids."""
 
     name: str
-    fields: Mapping[str, object]
-    """What the request says beside the fields that all engines know."""
-    read_ids: Callable[[Choice], list[Any] | None]
-    """What it returns is not yet checked."""
+    asks_for_ids: Mapping[str, object] = field(default_factory=dict)
+    """What a request to `/v1/completions` says for them."""
+    read_ids: ReadIds
     ids_pattern: re.Pattern[bytes] | None = None
     """Matches the ids of an event as the engine writes them; None if only parsing finds them."""
+    ids_come_late: bool = False
+    """Whether all ids come in the last event, so that they tell nothing about the others."""
+    pins_lengths: frozenset[str] = frozenset()
+    """APIs in which it knows `ignore_eos` and `min_tokens`; in the others an answer may be shorter than recorded."""
+    is_greedy: bool = True
+    """Whether it takes a temperature of 0; models that reason refuse any, and whoever hosts them says so."""
+    chat_length: str = "max_tokens"
+    """Its name for the length in `/v1/chat/completions`."""
+    key_header: str = "Authorization"
+    """Where it looks for the API key."""
     closes_connections: bool = False
     """Whether it closes the connection after each streamed answer without saying so in its head."""
 
 
-def ids_in_token_ids(choice: Choice) -> list[Any] | None:
+def ids_in_token_ids(event: Event, choice: Event) -> list[Any] | None:
     """Read the ids of an event as vLLM, SGLang and TensorRT-LLM write them."""
     ids = choice.get("token_ids")
     return ids if isinstance(ids, list) else None
 
 
-def ids_in_logprobs(choice: Choice) -> list[Any] | None:
+def ids_in_logprobs(event: Event, choice: Event) -> list[Any] | None:
     """Read the ids of an event as llama-server writes them; measured with 10434, where `return_tokens` is ignored here."""
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    content = part(choice, "logprobs").get("content")
     if not isinstance(content, list):
         return None
     return [token.get("id") for token in content if isinstance(token, dict)]
 
 
-_RETURN_TOKEN_IDS = MappingProxyType({"return_token_ids": True})
-_TOKEN_IDS = re.compile(rb'"token_ids":\[([0-9,]*)\]')
+def ids_in_nvext(event: Event, choice: Event) -> list[Any] | None:
+    """Read the ids of a whole answer as Dynamo's frontend writes them, in its last event."""
+    ids = part(event, "nvext").get("completion_token_ids")
+    return ids if isinstance(ids, list) else None
 
-ANY_ENGINE = Engine("any", _RETURN_TOKEN_IDS, ids_in_token_ids, _TOKEN_IDS)
+
+def no_ids(event: Event, choice: Event) -> list[Any] | None:
+    """Read none, where a server returns none."""
+    return None
+
+
+_RETURN_TOKEN_IDS = {"return_token_ids": True}
+_TOKEN_IDS = re.compile(rb'"token_ids":\[([0-9,]*)\]')
+_BY_IDS = frozenset({"completions", "generate"})
+
+ANY_ENGINE = Engine(
+    name="any",
+    asks_for_ids=_RETURN_TOKEN_IDS,
+    read_ids=ids_in_token_ids,
+    ids_pattern=_TOKEN_IDS,
+    pins_lengths=_BY_IDS,
+)
 
 ENGINES: dict[str, Engine] = {
-    "vllm": Engine("vllm", _RETURN_TOKEN_IDS, ids_in_token_ids, _TOKEN_IDS),
-    "sglang": Engine("sglang", _RETURN_TOKEN_IDS, ids_in_token_ids, _TOKEN_IDS),
-    "tensorrt_llm": Engine("tensorrt_llm", MappingProxyType({"detokenize": False}), ids_in_token_ids, _TOKEN_IDS),
-    "llamacpp": Engine("llamacpp", MappingProxyType({"n_probs": 1}), ids_in_logprobs, closes_connections=True),
+    engine.name: engine
+    for engine in (
+        ANY_ENGINE,
+        Engine(
+            name="vllm",
+            asks_for_ids=_RETURN_TOKEN_IDS,
+            read_ids=ids_in_token_ids,
+            ids_pattern=_TOKEN_IDS,
+            pins_lengths=_BY_IDS | {"chat", "responses"},
+        ),
+        Engine(
+            name="sglang",
+            asks_for_ids=_RETURN_TOKEN_IDS,
+            read_ids=ids_in_token_ids,
+            ids_pattern=_TOKEN_IDS,
+            pins_lengths=_BY_IDS | {"chat"},
+        ),
+        Engine(
+            name="trtllm",
+            asks_for_ids={"detokenize": False},
+            read_ids=ids_in_token_ids,
+            ids_pattern=_TOKEN_IDS,
+            pins_lengths=_BY_IDS | {"chat"},
+        ),
+        Engine(
+            name="llama.cpp",
+            asks_for_ids={"n_probs": 1},
+            read_ids=ids_in_logprobs,
+            pins_lengths=_BY_IDS | {"chat", "responses"},
+            closes_connections=True,
+        ),
+        Engine(
+            name="dynamo",
+            asks_for_ids={"nvext": {"extra_fields": ["completion_token_ids"]}},
+            read_ids=ids_in_nvext,
+            ids_come_late=True,
+            pins_lengths=_BY_IDS | {"chat"},
+        ),
+        Engine(
+            name="simulator",
+            asks_for_ids=_RETURN_TOKEN_IDS,
+            read_ids=ids_in_token_ids,
+            ids_pattern=_TOKEN_IDS,
+            pins_lengths=_BY_IDS | {"chat", "responses", "messages"},
+        ),
+        Engine(name="openai", read_ids=no_ids, is_greedy=False, chat_length="max_completion_tokens"),
+        Engine(name="anthropic", read_ids=no_ids, is_greedy=False, key_header="x-api-key"),
+    )
 }
-"""By the name that the server gives as `owned_by`."""
+"""By name, which is the value of `--engine`."""
+
+_OWNERS = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "tensorrt_llm": "trtllm",
+    "llamacpp": "llama.cpp",
+    "nvidia": "dynamo",
+    "rotoscope-simulator": "simulator",
+    "openai": "openai",
+    "openai-internal": "openai",
+    "system": "openai",
+}
+
+
+def engine_named(name: str) -> Engine:
+    """Return an engine by its name; raise UnusableInput for another one."""
+    if name not in ENGINES:
+        raise UnusableInput(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")
+    return ENGINES[name]
+
+
+def engine_of_card(card: Mapping[str, Any]) -> Engine:
+    """Return the engine that a model's card in `/v1/models` tells, any engine where it tells none."""
+    return ENGINES.get(_OWNERS.get(str(card.get("owned_by")), ""), ANY_ENGINE)

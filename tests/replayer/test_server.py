@@ -81,7 +81,7 @@ def test_control_ids_of_known_models_are_not_ordinary() -> None:
 async def test_a_server_tells_model_engine_and_vocabulary() -> None:
     server = await asked(offering({"id": "m", "owned_by": "llamacpp", "meta": {"n_vocab": 32_768}}))
 
-    assert server == Server("m", ENGINES["llamacpp"], Vocabulary(1000, 32_113))
+    assert server == Server("m", ENGINES["llama.cpp"], Vocabulary(1000, 32_113))
 
 
 @in_event_loop

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.replayer.backends.answer import Answer, AnswerFailed
+from rotoscope.replayer.backends.answer import Answer
+from rotoscope.replayer.backends.answer_completions import reading_completions
 from rotoscope.replayer.backends.engines import ENGINES
+from rotoscope.replayer.backends.grammar import AnswerFailed
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import FailureKind
 
@@ -57,7 +59,7 @@ def in_batches(draw: st.DrawFn, payloads: list[bytes]) -> list[list[bytes]]:
 
 def read(batches: list[list[bytes]], engine: Any = VLLM, **fields: Any) -> Exchange:
     exchange = Exchange(prompt=b"[]", output_tokens=100, **fields)
-    answer = Answer(exchange, engine)
+    answer = Answer(exchange, reading_completions(engine))
     for number, batch in enumerate(batches):
         answer.take(batch, float(number))
     assert answer.is_whole
@@ -106,7 +108,7 @@ def test_without_ids_the_last_token_is_timed_by_its_own_event() -> None:
 
 def test_what_came_of_an_answer_that_ends_early_is_kept() -> None:
     exchange = Exchange(prompt=b"[]", output_tokens=100)
-    answer = Answer(exchange, VLLM)
+    answer = Answer(exchange, reading_completions(VLLM))
     answer.take([choice_event(token_ids=[7]), choice_event(token_ids=[8]), choice_event(token_ids=[9])], 1.0)
 
     answer.keep_what_came()
@@ -116,7 +118,7 @@ def test_what_came_of_an_answer_that_ends_early_is_kept() -> None:
 
 @pytest.mark.parametrize("ids", [["7"], [-1], [2**32], [1.5], [None], [True]])
 def test_an_id_that_is_none_is_found_when_the_answer_ends(ids: list[Any]) -> None:
-    answer = Answer(Exchange(prompt=b"[]", output_tokens=1), VLLM)
+    answer = Answer(Exchange(prompt=b"[]", output_tokens=1), reading_completions(VLLM))
 
     with pytest.raises(AnswerFailed) as failed:
         answer.take([choice_event(token_ids=ids), DONE], 0.0)
@@ -140,7 +142,7 @@ def test_ids_keep_their_order_whether_they_are_skimmed_or_parsed() -> None:
 
 
 def test_an_event_that_tells_how_the_answer_ends_is_parsed_wherever_it_stands() -> None:
-    answer = Answer(Exchange(prompt=b"[]", output_tokens=100), VLLM)
+    answer = Answer(Exchange(prompt=b"[]", output_tokens=100), reading_completions(VLLM))
     given_up = choice_event(token_ids=[8], finish_reason="abort")
 
     with pytest.raises(AnswerFailed):

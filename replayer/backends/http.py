@@ -1,8 +1,6 @@
-"""The backend for `/v1/completions` with token ids as prompt: exact on vLLM, SGLang, TensorRT-LLM and llama.cpp.
+"""The backend for streamed answers over HTTP; what differs between APIs is in their table.
 
 One POST a call, streamed, never repeated and never redirected. The prompt's bytes are spliced into the body as they are.
-Sampling is greedy: the same prompts then give the same outputs, and random weights do not sample an id that a server
-would refuse in the next prompt. Both `ignore_eos` and `min_tokens` are sent, because llama-server ignores the second.
 """
 
 from __future__ import annotations
@@ -12,13 +10,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import aiohttp
-import orjson
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 from yarl import URL
 
-from rotoscope.replayer.backends.answer import Answer, AnswerFailed
+from rotoscope.replayer.backends.answer import Answer, without_keep_alives
+from rotoscope.replayer.backends.apis import Api
 from rotoscope.replayer.backends.engines import Engine
+from rotoscope.replayer.backends.grammar import AnswerFailed
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind, failure_of_client_error, failure_of_status
@@ -34,14 +33,15 @@ _DEADLINE_SLACK = 0.125
 """Share of the timeout by which it may be late: moving a deadline at every read would cost more than the reading."""
 
 
-class CompletionsBackend:
-    """Perform calls as streamed completions over one HTTP session."""
+class HttpBackend:
+    """Perform calls in one API over one HTTP session."""
 
     def __init__(
         self,
         http: aiohttp.ClientSession,
         url: URL,
         *,
+        api: Api,
         model: str,
         engine: Engine,
         timeout_s: float,
@@ -50,12 +50,13 @@ class CompletionsBackend:
     ) -> None:
         """`url` is that of the API, up to and with `/v1`; `timeout_s` bounds every silence, not the whole answer."""
         self._http = http
-        self._url = url / "completions"
+        self._url = (url / "").join(URL(api.path))
+        self._api = api
         self._engine = engine
         self._timeout_s = timeout_s
         self._clock = clock
         self._tell = tell
-        self._fields = _fields_of_every_request(model, engine)
+        self._body_of = api.body(model, engine)
 
     async def perform(self, exchange: Exchange) -> Failure | None:
         """Send one request and read its answer into `exchange`; return why it failed, if it did."""
@@ -78,7 +79,9 @@ class CompletionsBackend:
         return None
 
     async def _converse(self, exchange: Exchange, deadline: asyncio.Timeout) -> None:
-        async with self._http.post(self._url, data=self._body(exchange), allow_redirects=False) as response:
+        body = _Body(self._body_of(exchange))
+        post = self._http.post(self._url, data=body, headers=self._api.headers, allow_redirects=False)
+        async with post as response:
             if response.status != 200:
                 raise AnswerFailed(*failure_of_status(response.status, await _error_body(response.content)))
             exchange.answered_s = self._clock.now()
@@ -87,7 +90,7 @@ class CompletionsBackend:
             await self._read(response.content, exchange, deadline)
 
     async def _read(self, content: aiohttp.StreamReader, exchange: Exchange, deadline: asyncio.Timeout) -> None:
-        answer = Answer(exchange, self._engine)
+        answer = Answer(exchange, self._api.reading(self._engine))
         try:
             now = await self._read_events(content, answer, deadline)
         finally:
@@ -104,7 +107,7 @@ class CompletionsBackend:
         self._renew(deadline, now)
         while not answer.is_whole and (data := await content.readany()):
             now = self._clock.now()
-            payloads = events.feed(data)
+            payloads = without_keep_alives(events.feed(data))
             if payloads:
                 self._renew(deadline, now)
             answer.take(payloads, now)
@@ -116,10 +119,6 @@ class CompletionsBackend:
         """Let the timeout begin anew, if it has run for so long that this is worth its cost."""
         if now > (deadline.when() or now) - self._timeout_s:
             deadline.reschedule(now + self._timeout_s * (1 + _DEADLINE_SLACK))
-
-    def _body(self, exchange: Exchange) -> _Body:
-        lengths = b'"max_tokens":%d,"min_tokens":%d,"prompt":' % (exchange.output_tokens, exchange.output_tokens)
-        return _Body(b"".join((self._fields, lengths, exchange.prompt, b"}")))
 
 
 class _Body(Payload):
@@ -140,19 +139,6 @@ class _Body(Payload):
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         await writer.write(self._value[:content_length])
-
-
-def _fields_of_every_request(model: str, engine: Engine) -> bytes:
-    """Return the beginning of every body, up to a comma."""
-    fields = {
-        "model": model,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "temperature": 0,
-        "ignore_eos": True,
-        **engine.fields,
-    }
-    return orjson.dumps(fields)[:-1] + b","
 
 
 def _failure_of_timeout(exchange: Exchange, error: TimeoutError) -> Failure | None:

@@ -26,8 +26,9 @@ from completion_server import (
 from event_loops import in_event_loop
 from yarl import URL
 
-from rotoscope.replayer.backends.completions import CompletionsBackend
+from rotoscope.replayer.backends.apis import APIS
 from rotoscope.replayer.backends.engines import ANY_ENGINE, ENGINES, Engine
+from rotoscope.replayer.backends.http import HttpBackend
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
@@ -40,7 +41,7 @@ SHORT_S = 0.5
 class Talk:
     """One backend, and what the server said that was to be shown."""
 
-    def __init__(self, backend: CompletionsBackend, said: list[tuple[FailureKind, str]]) -> None:
+    def __init__(self, backend: HttpBackend, said: list[tuple[FailureKind, str]]) -> None:
         self.backend = backend
         self.said = said
 
@@ -59,9 +60,10 @@ async def talking(
 ) -> AsyncIterator[Talk]:
     said: list[tuple[FailureKind, str]] = []
     async with aiohttp.ClientSession(connector=connector) as http:
-        backend = CompletionsBackend(
+        backend = HttpBackend(
             http,
             URL(url) / "v1",
+            api=APIS["completions"],
             model="m",
             engine=engine,
             timeout_s=timeout_s,
@@ -121,7 +123,7 @@ async def test_the_request_asks_for_exactly_so_many_tokens_by_ids() -> None:
 
 @in_event_loop
 async def test_tensorrt_llm_is_sent_no_field_that_it_refuses() -> None:
-    _, _, server, _ = await asked(perfect, engine=ENGINES["tensorrt_llm"])
+    _, _, server, _ = await asked(perfect, engine=ENGINES["trtllm"])
 
     assert server.bodies[0]["detokenize"] is False
     assert "return_token_ids" not in server.bodies[0]
@@ -138,7 +140,7 @@ async def test_llama_server_tells_ids_among_its_log_probabilities() -> None:
         usage = {"completion_tokens": 2, "prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}}
         return await stream(request, [llama_event(700), llama_event(800), event(last | {"usage": usage}), DONE])
 
-    failure, exchange, server, _ = await asked(llama, tokens=2, engine=ENGINES["llamacpp"])
+    failure, exchange, server, _ = await asked(llama, tokens=2, engine=ENGINES["llama.cpp"])
 
     assert failure is None
     assert server.bodies[0]["n_probs"] == 1
