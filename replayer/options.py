@@ -6,11 +6,15 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rotoscope.replayer.backends.engines import engine_named
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import profile_named
 from rotoscope.traces.errors import UnusableInput
+
+DEFAULT_PROFILE = "token"
+"""One token a block and outputs kept: no engine can reuse more."""
 
 _SALT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -23,6 +27,8 @@ class ReplayOptions:
     """Of the server, with or without `/v1`."""
     model: str | None = None
     """None asks the server, which must offer exactly one."""
+    engine: str | None = None
+    """What runs behind the URL; None believes what the server says, if it says it."""
     sessions: int | None = None
     """None performs each trace once."""
     concurrency: int = 1
@@ -34,6 +40,8 @@ class ReplayOptions:
     """None assumes one."""
     profile: str | None = None
     """Engine profile of the optimum; None takes the one a simulator names, else `token`, which bounds every engine."""
+    block_size: int | None = None
+    """Tokens a block of the server's cache; None takes the profile's."""
     vocabulary: Vocabulary | None = None
     """Ids that prompts may hold; None asks the server."""
     timeout_s: float = 600.0
@@ -56,5 +64,7 @@ class ReplayOptions:
             raise UnusableInput("a salt is 1 to 64 letters, digits, and any of _ . -")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise UnusableInput("the API key holds characters that no header can carry")
-        if self.profile is not None:
-            profile_named(self.profile)
+        if self.engine is not None:
+            engine_named(self.engine)
+        if self.profile is not None or self.block_size is not None:
+            profile_named(self.profile or DEFAULT_PROFILE, block_size=self.block_size)

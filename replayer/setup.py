@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from rotoscope.replayer.notes import Notes
-from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile, profile_named
-
-DEFAULT_PROFILE = "token"
-"""One token a block and outputs kept: no engine can reuse more."""
 
 _PATH = re.compile(r"^([/~.\\]|[A-Za-z]:[/\\])")
 
@@ -74,8 +71,8 @@ def setup_of(
 def choose_profile(options: ReplayOptions, server: Server) -> EngineProfile:
     """Return the profile given, else the one that a simulator names with its block size, else the widest."""
     if options.profile is None and server.profile in PROFILES:
-        return profile_named(server.profile, block_size=server.block_size)
-    return profile_named(options.profile or DEFAULT_PROFILE)
+        return profile_named(server.profile, block_size=options.block_size or server.block_size)
+    return profile_named(options.profile or DEFAULT_PROFILE, block_size=options.block_size)
 
 
 def choose_vocabulary(options: ReplayOptions, server: Server, notes: Notes) -> Vocabulary:

@@ -20,8 +20,10 @@ from rotoscope.traces import UnusableInput
         ({"salt": "two words"}, "a salt is"),
         ({"salt": ""}, "a salt is"),
         ({"profile": "unheard"}, "no engine profile 'unheard'"),
+        ({"block_size": 0}, "block size 0"),
         ({"api_key": "k", "url": "http://user:word@host"}, "not both"),
         ({"api_key": "line\nbreak"}, "API key"),
+        ({"engine": "vLLM"}, "no engine 'vLLM': choose one of any, vllm"),
     ],
 )
 def test_values_that_cannot_be_are_refused(field: dict[str, Any], says: str) -> None:

@@ -30,6 +30,13 @@ def test_a_simulator_names_its_profile_and_block_size() -> None:
     assert (profile.name, profile.block_size) == ("vllm", 32)
 
 
+@pytest.mark.parametrize("given", [None, "vllm", "sglang"])
+def test_the_block_size_given_wins_over_every_profiles(given: str | None) -> None:
+    options = ReplayOptions(url=URL, profile=given, block_size=64)
+
+    assert choose_profile(options, SIMULATOR).block_size == choose_profile(options, Server("m")).block_size == 64
+
+
 @pytest.mark.parametrize("server", [Server("m"), Server("m", profile="of another release", block_size=32)])
 def test_else_the_widest_profile_is_taken(server: Server) -> None:
     profile = choose_profile(ReplayOptions(url=URL), server)

@@ -22,6 +22,9 @@ def replay(
     ],
     url: Annotated[str, typer.Option(help="Server, with or without /v1.")],
     model: Annotated[str | None, typer.Option(help="Model, if the server offers several.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="What runs behind the URL, if the server does not say it.", metavar="NAME")
+    ] = None,
     sessions: Annotated[
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
@@ -37,6 +40,7 @@ def replay(
         str | None,
         typer.Option(help="Engine profile of the optimum; a simulator's own, else the widest, if not given."),
     ] = None,
+    block_size: Annotated[int | None, typer.Option(help="Tokens a block, if not the profile's.", min=1)] = None,
     vocab: Annotated[
         str | None, typer.Option(help="Token ids to use, LOW to HIGH - 1; asked of the server.", metavar="LOW:HIGH")
     ] = None,
@@ -68,12 +72,14 @@ def replay(
     options = ReplayOptions(
         url=url,
         model=model,
+        engine=engine,
         sessions=sessions,
         concurrency=concurrency,
         seed=seed,
         salt=salt,
         gpus=gpus,
         profile=profile,
+        block_size=block_size,
         vocabulary=Vocabulary.parse(vocab) if vocab else None,
         timeout_s=timeout,
         gaps=Gaps(scale=0.0 if no_gaps else gap_scale, cap_s=gap_cap),
