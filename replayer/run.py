@@ -14,6 +14,7 @@ from typing import TypeAlias
 import aiohttp
 
 from rotoscope.replayer.backends.apis import APIS
+from rotoscope.replayer.backends.engines import ANY_ENGINE, engine_named
 from rotoscope.replayer.backends.http import HttpBackend
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Backend
@@ -161,14 +162,16 @@ def _planned_requests(parts: Sequence[Part], sessions: int) -> int:
 async def _ask(options: ReplayOptions) -> Server:
     async with _http_session(options, reuses_connections=False) as http:
         timeout_s = min(_ASK_S, options.timeout_s)
-        return await ask_server(http, api_url(options.url), model=options.model, timeout_s=timeout_s)
+        url = api_url(options.url)
+        return await ask_server(http, url, model=options.model, timeout_s=timeout_s, engine=options.engine)
 
 
 def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohttp.ClientSession:
     """Return a client without limits and memory of its own: no cookies, no proxy, no redirects to anywhere."""
     headers = {"Accept-Encoding": "identity", "User-Agent": "rotoscope"}
     if options.api_key is not None:
-        headers["Authorization"] = f"Bearer {options.api_key}"
+        engine = engine_named(options.engine) if options.engine else ANY_ENGINE
+        headers |= engine.key_headers(options.api_key)
     connector = (
         aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         if reuses_connections

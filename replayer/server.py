@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
 import orjson
 from yarl import URL
 
-from rotoscope.replayer.backends.engines import ANY_ENGINE, Engine, engine_of_card
+from rotoscope.replayer.backends.engines import ANY_ENGINE, Engine, engine_named, engine_of_card
 from rotoscope.replayer.failures import FailureKind, failure_of_client_error, failure_of_status
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.errors import RunFailed, UnusableInput
@@ -60,7 +60,9 @@ def ordinary_ids(n_vocab: int) -> Vocabulary:
     return Vocabulary(low, high)
 
 
-async def ask_server(http: aiohttp.ClientSession, url: URL, *, model: str | None, timeout_s: float) -> Server:
+async def ask_server(
+    http: aiohttp.ClientSession, url: URL, *, model: str | None, timeout_s: float, engine: str | None = None
+) -> Server:
     """Ask `/v1/models` for what is not given; raise RunFailed when nobody answers or the model stays unknown."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -70,7 +72,8 @@ async def ask_server(http: aiohttp.ClientSession, url: URL, *, model: str | None
     cards = _cards(body) if status == 200 else {}
     if model is None:
         model = _only_model(url, status, body, list(cards))
-    return _server(model, cards.get(model) or (next(iter(cards.values())) if len(cards) == 1 else {}))
+    server = _server(model, cards.get(model) or (next(iter(cards.values())) if len(cards) == 1 else {}))
+    return server if engine is None else replace(server, engine=engine_named(engine))
 
 
 async def _get(http: aiohttp.ClientSession, url: URL) -> tuple[int, bytes]:

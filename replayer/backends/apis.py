@@ -18,7 +18,7 @@ from rotoscope.replayer.backends.answer_completions import reading_completions
 from rotoscope.replayer.backends.answer_generate import reading_generate
 from rotoscope.replayer.backends.answer_messages import reading_messages
 from rotoscope.replayer.backends.answer_responses import reading_responses
-from rotoscope.replayer.backends.engines import Engine
+from rotoscope.replayer.backends.engines import ANTHROPIC_VERSION, Engine
 from rotoscope.replayer.backends.grammar import Read
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.traces.errors import UnusableInput
@@ -148,7 +148,7 @@ APIS: dict[str, Api] = {
             prompt_field="messages",
             fields=_messages,
             reading=reading_messages,
-            headers={"anthropic-version": "2023-06-01"},
+            headers=ANTHROPIC_VERSION,
         ),
     )
 }

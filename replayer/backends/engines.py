@@ -18,6 +18,9 @@ from rotoscope.traces.errors import UnusableInput
 ReadIds: TypeAlias = Callable[[Event, Event], list[Any] | None]
 """Takes an event and its choice; what it returns is not yet checked."""
 
+ANTHROPIC_VERSION = {"anthropic-version": "2023-06-01"}
+"""The header without which Anthropic's own endpoint answers nothing, not even which models there are."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
@@ -37,10 +40,14 @@ class Engine:
     """Whether it takes a temperature of 0; models that reason refuse any, and whoever hosts them says so."""
     chat_length: str = "max_tokens"
     """Its name for the length in `/v1/chat/completions`."""
-    key_header: str = "Authorization"
-    """Where it looks for the API key."""
     closes_connections: bool = False
     """Whether it closes the connection after each streamed answer without saying so in its head."""
+
+    def key_headers(self, api_key: str) -> dict[str, str]:
+        """Return the headers in which it looks for the API key."""
+        if self.name == "anthropic":
+            return {"x-api-key": api_key} | ANTHROPIC_VERSION
+        return {"Authorization": f"Bearer {api_key}"}
 
 
 def ids_in_token_ids(event: Event, choice: Event) -> list[Any] | None:
@@ -127,7 +134,7 @@ ENGINES: dict[str, Engine] = {
             pins_lengths=_BY_IDS | {"chat", "responses", "messages"},
         ),
         Engine(name="openai", read_ids=no_ids, is_greedy=False, chat_length="max_completion_tokens"),
-        Engine(name="anthropic", read_ids=no_ids, is_greedy=False, key_header="x-api-key"),
+        Engine(name="anthropic", read_ids=no_ids, is_greedy=False),
     )
 }
 """By name, which is the value of `--engine`."""

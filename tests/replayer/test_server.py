@@ -20,9 +20,11 @@ from rotoscope.traces import RunFailed, UnusableInput
 PLENTY_S = 60.0
 
 
-async def asked(handler: Handler, *, model: str | None = None, timeout_s: float = PLENTY_S) -> Server:
+async def asked(
+    handler: Handler, *, model: str | None = None, timeout_s: float = PLENTY_S, engine: str | None = None
+) -> Server:
     async with serving(handler) as origin, aiohttp.ClientSession() as http:
-        return await ask_server(http, api_url(origin), model=model, timeout_s=timeout_s)
+        return await ask_server(http, api_url(origin), model=model, timeout_s=timeout_s, engine=engine)
 
 
 def offering(*cards: dict[str, Any]) -> Handler:
@@ -82,6 +84,13 @@ async def test_a_server_tells_model_engine_and_vocabulary() -> None:
     server = await asked(offering({"id": "m", "owned_by": "llamacpp", "meta": {"n_vocab": 32_768}}))
 
     assert server == Server("m", ENGINES["llama.cpp"], Vocabulary(1000, 32_113))
+
+
+@in_event_loop
+async def test_an_engine_that_is_named_counts_whatever_the_server_says() -> None:
+    server = await asked(offering({"id": "m", "owned_by": "openai"}), engine="trtllm")
+
+    assert server.engine is ENGINES["trtllm"]
 
 
 @in_event_loop
