@@ -14,6 +14,7 @@ import typer
 
 from rotoscope import __version__
 from rotoscope.commands.analyze import analyze
+from rotoscope.commands.convert import convert
 from rotoscope.commands.record import record
 from rotoscope.commands.recover import recover
 from rotoscope.commands.replay import replay
@@ -43,6 +44,7 @@ def rotoscope(
 
 
 app.command()(analyze)
+app.command()(convert)
 app.command(context_settings={"allow_interspersed_args": False})(record)  # options behind COMMAND are its own
 app.command()(recover)
 app.command()(replay)

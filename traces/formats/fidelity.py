@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 Verdict: TypeAlias = Literal["kept", "approximated", "lost"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class Fidelity:
         if times > 0:
             self.counts[aspect] += times
 
+    def lines(self) -> list[str]:
+        """Return the account for people, a line an aspect: what is kept first, what is lost last."""
+        met = [(aspect, times) for verdict in VERDICTS for aspect, times in self.of_verdict(verdict)]
+        return [_line(aspect, times) for aspect, times in met]
+
     def of_verdict(self, verdict: Verdict) -> list[tuple[Aspect, int]]:
         """Return the aspects with this verdict and how often each was met."""
         return [(aspect, times) for aspect, times in self.counts.items() if aspect.verdict == verdict]
+
+
+def _line(aspect: Aspect, times: int) -> str:
+    how = f": {aspect.how}" if aspect.how else ""
+    return f"{aspect.verdict} {aspect.what} ({times} {aspect.unit}){how}"

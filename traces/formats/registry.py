@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from rotoscope.traces.corpus import Member
+from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.source import HEAD_BYTES, Source
 from rotoscope.traces.model import FORMAT_NAME, Trace
@@ -20,8 +21,18 @@ from rotoscope.traces.writer import dumps
 
 Read: TypeAlias = Callable[[Source, Fidelity], list[Member]]
 """Raises TraceError, with the name of the file, where it is damaged."""
-WriteTrace: TypeAlias = Callable[[Trace, Fidelity], bytes]
-WriteCorpus: TypeAlias = Callable[[Sequence[Member], Fidelity], Iterator[bytes]]
+
+
+class WriteTrace(Protocol):
+    """Return the bytes of a file that holds one trace; `block_size` is for formats that have blocks."""
+
+    def __call__(self, trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes: ...
+
+
+class WriteCorpus(Protocol):
+    """Yield the pieces of a file that holds many traces; `block_size` is for formats that have blocks."""
+
+    def __call__(self, members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -55,12 +66,22 @@ class Format:
     write_trace: WriteTrace | None = None
     """Writes a file that holds one trace."""
     write_corpus: WriteCorpus | None = None
-    """Writes a file that holds many, in pieces."""
+    """Writes a file that holds many, in pieces; used even for one where it is given."""
+    block_size: int | None = None
+    """Tokens a block as the field writes it, which an option may change; None where the format has no blocks."""
 
 
 def format_of(head: Head) -> Format | None:
     """Return the format of a file by its beginning, None where it is none that is known."""
     return next((known for known in FORMATS if known.looks_like(head)), None)
+
+
+def format_named(name: str) -> Format:
+    """Return a format that can be written; raise UnusableInput with the names there are for any other."""
+    writable = {known.name: known for known in FORMATS if known.write_trace or known.write_corpus}
+    if name not in writable:
+        raise UnusableInput(f"no format {name!r} to write: choose one of {', '.join(writable)}")
+    return writable[name]
 
 
 def _single(trace: Trace) -> list[Member]:
@@ -71,7 +92,7 @@ def _read_ours(source: Source, fidelity: Fidelity) -> list[Member]:
     return _single(loads(source.whole(), path=source.name))
 
 
-def _write_ours(trace: Trace, fidelity: Fidelity) -> bytes:
+def _write_ours(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
     return dumps(trace)
 
 

@@ -6,6 +6,7 @@ Files may be compressed with gzip, and may come through a pipe. What is no trace
 from __future__ import annotations
 
 import io
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -81,10 +82,11 @@ class Source:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Source]:
-    """Open a file; raise UnusableInput where it cannot be read."""
+    """Open a file, standard input where it is `-`; raise UnusableInput where it cannot be read."""
     with ExitStack() as stack:
         try:
-            source = Source(stack.enter_context(open(path, "rb")), str(path))
+            file = sys.stdin.buffer if str(path) == "-" else stack.enter_context(open(path, "rb"))
+            source = Source(file, str(path))
         except OSError as error:
             raise UnusableInput(f"{path}: cannot be read: {error.strerror}") from error
         yield source

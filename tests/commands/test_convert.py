@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from foreign_traces import agent, request, weka
+from typer.testing import CliRunner, Result
+
+from rotoscope.cli import app
+from rotoscope.testing import make_trace
+from rotoscope.traces import UnusableInput, dumps, loads, save
+
+
+def convert(*arguments: str | Path, data: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, ["convert", *map(str, arguments)], input=data, catch_exceptions=False)
+
+
+def test_a_foreign_trace_becomes_ours_and_the_account_goes_to_stderr(tmp_path: Path) -> None:
+    source = tmp_path / "x.json"
+    source.write_bytes(weka(request(0, [1], api_time=1.0), agent(3, request(0, [2])), request(9, [1, 2])))
+
+    done = convert(source, tmp_path / "y.trace.json")
+
+    assert done.exit_code == 0
+    assert done.stdout == ""
+    assert "Rotoscope: traces 1, calls 3, files 1" in done.stderr
+    assert json.loads((tmp_path / "y.trace.json").read_text())["format"]["name"] == "rotoscope.trace"
+
+
+def test_a_trace_goes_from_standard_input_to_standard_output() -> None:
+    done = convert("-", "-", data=dumps(make_trace()))
+
+    assert loads(done.stdout_bytes) == make_trace()
+
+
+def test_one_path_alone_is_wrong_usage(tmp_path: Path) -> None:
+    save(make_trace(), tmp_path / "a.json")
+
+    with pytest.raises(UnusableInput, match="where to write"):
+        convert(tmp_path / "a.json")

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from rotoscope.testing import make_trace
+from rotoscope.traces import RunFailed, Trace, UnusableInput, dumps, save
+from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
+from rotoscope.traces.formats import LabelledTrace, open_trace, open_traces
+from rotoscope.traces.formats.convert import Target, convert
+from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.registry import Format, format_named
+
+OURS = format_named("rotoscope")
+LENGTHS = Aspect("prompt lengths", "kept")
+
+
+def write_lines(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    for member in members:
+        fidelity.note(LENGTHS)
+        yield b"%b %d\n" % (member.name.encode(), block_size)
+
+
+LINES = Format(
+    name="lines",
+    title="Lines",
+    looks_like=lambda head: False,
+    read=lambda source, fidelity: [],
+    suffix=".jsonl",
+    write_corpus=write_lines,
+    block_size=512,
+)
+
+
+def traces_in(folder: Path, *names: str) -> list[LabelledTrace]:
+    for number, name in enumerate(names, 1):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(make_trace(number), path)
+    return open_traces([folder])
+
+
+def converted(traces: Sequence[LabelledTrace], path: Path | str, format: Format = OURS, **options: bool | int) -> int:
+    return convert(traces, Target(path=str(path), format=format, **options), Fidelity())  # type: ignore[arg-type]
+
+
+def test_one_trace_becomes_the_file_that_is_named(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.trace.json")
+
+    assert converted(traces, tmp_path / "new" / "b.json") == 1
+    assert open_trace(tmp_path / "new" / "b.json") == traces[0].trace
+
+
+def test_several_traces_become_a_folder_with_a_name_for_each(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.trace.json", "x/a.json", "y/a.trace.json")
+
+    assert converted(traces, tmp_path / "out") == 3
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "a-2.trace.json",
+        "a-3.trace.json",
+        "a.trace.json",
+    ]
+    assert [one.trace for one in open_traces([tmp_path / "out"])] == [traces[i].trace for i in (1, 2, 0)]
+
+
+def test_one_trace_goes_into_a_folder_that_is_there(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json")
+    (tmp_path / "out").mkdir()
+
+    converted(traces, tmp_path / "out")
+
+    assert os.listdir(tmp_path / "out") == ["a.trace.json"]
+
+
+def test_a_corpus_keeps_its_clock_and_order(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    traces = traces_in(folder, "a.json", "b.json")
+    members = [
+        Member(name="a", trace=traces[0].trace, start_ms=7.0, ranks=(2,)),
+        Member(name="b", trace=traces[1].trace, start_ms=0.0, ranks=(0, 1)),
+    ]
+    write_manifest(folder, zip(("a.json", "b.json"), members, strict=True))
+
+    converted(open_traces([folder]), tmp_path / "out")
+
+    assert [one.member for one in open_traces([tmp_path / "out"])] == members
+
+
+def test_traces_of_several_corpora_have_no_common_order(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    traces = traces_in(folder, "a.json", "x/b.json")
+    write_manifest(folder, [("a.json", Member(name="a", trace=traces[0].trace, start_ms=7.0, ranks=(0,)))])
+
+    converted(open_traces([folder]), tmp_path / "out")
+
+    assert MANIFEST_NAME in os.listdir(tmp_path / "out")
+    assert [one.member.ranks for one in open_traces([tmp_path / "out"])] == [None, None]
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, 512), ({"block_size": 64}, 64)])
+def test_a_format_of_many_traces_gives_one_file_with_its_blocks(
+    tmp_path: Path, given: dict[str, int], expected: int
+) -> None:
+    traces = traces_in(tmp_path / "in", "a.json", "b.json")
+
+    assert converted(traces, tmp_path / "out.jsonl", LINES, **given) == 1
+    assert (tmp_path / "out.jsonl").read_text() == f"a {expected}\nb {expected}\n"
+
+
+def test_a_file_is_compressed_where_its_name_says_so(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json")
+
+    converted(traces, tmp_path / "out.json.gz")
+
+    assert gzip.decompress((tmp_path / "out.json.gz").read_bytes()) == dumps(traces[0].trace)
+    assert open_trace(tmp_path / "out.json.gz") == traces[0].trace
+
+
+@pytest.mark.parametrize("name", ["file.json", "folder"])
+def test_nothing_is_overwritten_unless_that_is_asked_for(tmp_path: Path, name: str) -> None:
+    traces = traces_in(tmp_path / "in", "a.json", "b.json")
+    target = tmp_path / name
+    if name == "folder":
+        target.mkdir()
+    kept = target / "kept" if name == "folder" else target
+    kept.write_text("mine")
+    chosen = traces if name == "folder" else traces[:1]
+
+    with pytest.raises(UnusableInput, match=r"--force"):
+        converted(chosen, target)
+
+    assert kept.read_text() == "mine"
+    converted(chosen, target, overwrites=True)
+    assert [one.trace for one in open_traces([target])] == [one.trace for one in chosen]
+    assert name != "folder" or kept.read_text() == "mine"
+
+
+def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json", "b.json")
+
+    def fail(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
+        raise UnusableInput("no")
+
+    def fail_later(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+        yield b"part"
+        raise UnusableInput("no")
+
+    for format in (
+        Format(name="x", title="X", looks_like=LINES.looks_like, read=LINES.read, suffix="", write_trace=fail),
+        Format(name="x", title="X", looks_like=LINES.looks_like, read=LINES.read, suffix="", write_corpus=fail_later),
+    ):
+        with pytest.raises(UnusableInput, match="no"):
+            converted(traces, tmp_path / "out", format)
+
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json", "b.json")
+
+    with pytest.raises(UnusableInput, match="are 2 files of Rotoscope: name a folder"):
+        converted(traces, "-")
+    with pytest.raises(UnusableInput, match="is a file, expected a folder"):
+        converted(traces, tmp_path / "in" / "a.json")
+    with pytest.raises(UnusableInput, match="keeps all traces in one file"):
+        converted(traces, tmp_path / "in", LINES)
+    with pytest.raises(UnusableInput, match="has no blocks"):
+        converted(traces, tmp_path / "out", block_size=16)
+    with pytest.raises(UnusableInput, match="no format 'x' to write: choose one of rotoscope"):
+        format_named("x")
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json")
+
+    with pytest.raises(RunFailed, match="cannot be written"):
+        converted(traces, tmp_path / "in" / "a.json" / "b.json")
