@@ -17,6 +17,7 @@ from rotoscope.replayer.backends.apis import APIS
 from rotoscope.replayer.backends.engines import ANY_ENGINE, engine_named
 from rotoscope.replayer.backends.http import HttpBackend
 from rotoscope.replayer.clock import LoopClock
+from rotoscope.replayer.connection import client_session
 from rotoscope.replayer.exchange import Backend
 from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
@@ -35,10 +36,6 @@ from rotoscope.traces.model import Trace
 
 Watch: TypeAlias = Callable[[Progress], None]
 
-_KEEP_ALIVE_S = 3.0
-"""Shorter than that of servers (5 s in uvicorn and llama-server): a request on a connection that the server is just
-closing would be lost, and none is repeated."""
-_CONNECT_S = 10.0
 _ASK_S = 30.0
 _WATCH_INTERVAL_S = 0.25
 
@@ -167,21 +164,9 @@ async def _ask(options: ReplayOptions) -> Server:
 
 
 def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohttp.ClientSession:
-    """Return a client without limits and memory of its own: no cookies, no proxy, no redirects to anywhere."""
-    headers = {"Accept-Encoding": "identity", "User-Agent": "rotoscope"}
-    if options.api_key is not None:
-        engine = engine_named(options.engine) if options.engine else ANY_ENGINE
-        headers |= engine.key_headers(options.api_key)
-    connector = (
-        aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
-        if reuses_connections
-        else aiohttp.TCPConnector(limit=0, force_close=True)
-    )
-    return aiohttp.ClientSession(
-        connector=connector,
-        headers=headers,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(_CONNECT_S, options.timeout_s)),
+    engine = engine_named(options.engine) if options.engine else ANY_ENGINE
+    return client_session(
+        api_key=options.api_key, engine=engine, timeout_s=options.timeout_s, reuses_connections=reuses_connections
     )
 
 

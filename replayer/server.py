@@ -29,6 +29,8 @@ class Server:
     engine: Engine = ANY_ENGINE
     vocabulary: Vocabulary | None = None
     """Ids of ordinary tokens, if it says how many ids there are."""
+    context_tokens: int | None = None
+    """Most tokens of a prompt and its output together, if it says so."""
     simulated: bool = False
     profile: str | None = None
     """Name and block size of the cache's profile, which only a simulator tells."""
@@ -120,6 +122,7 @@ def _server(model: str, card: dict[str, Any]) -> Server:
         model,
         engine=engine_of_card(card),
         vocabulary=ordinary_ids(n) if (n := _positive(meta.get("n_vocab"))) and n >= 4 else None,
+        context_tokens=_positive(card.get("max_model_len")) or _positive(meta.get("n_ctx")),
         simulated=meta.get("simulated") is True,
         profile=profile if isinstance(profile := meta.get("profile"), str) else None,
         block_size=_positive(meta.get("block_size")),

@@ -178,3 +178,19 @@ async def test_a_host_name_that_is_none_is_no_traceback() -> None:
     async with aiohttp.ClientSession() as http:
         with pytest.raises(RunFailed, match="correct --url"):
             await ask_server(http, api_url(f"http://{'a' * 70}"), model=None, timeout_s=PLENTY_S)
+
+
+@pytest.mark.parametrize(
+    ("card", "tokens"),
+    [
+        ({"max_model_len": 8192}, 8192),
+        ({"meta": {"n_ctx": 4096, "n_ctx_train": 131072}}, 4096),
+        ({"max_model_len": None, "meta": {"n_ctx_train": 131072}}, None),
+        ({"max_model_len": "8192"}, None),
+    ],
+)
+@in_event_loop
+async def test_the_longest_context_is_taken_from_the_model_card(card: dict[str, Any], tokens: int | None) -> None:
+    server = await asked(offering({"id": "m", **card}))
+
+    assert server.context_tokens == tokens

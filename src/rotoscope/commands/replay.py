@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,6 +63,7 @@ def replay(
 
     Example: rotoscope replay traces --url http://127.0.0.1:8000 --sessions 64 --concurrency 16
     """
+    from rotoscope.keys import api_key_in
     from rotoscope.replayer.options import ReplayOptions
     from rotoscope.replayer.schedule import Gaps
     from rotoscope.replayer.tokens import Vocabulary
@@ -83,23 +83,12 @@ def replay(
         vocabulary=Vocabulary.parse(vocab) if vocab else None,
         timeout_s=timeout,
         gaps=Gaps(scale=0.0 if no_gaps else gap_scale, cap_s=gap_cap),
-        api_key=_api_key(api_key_env),
+        api_key=api_key_in(api_key_env),
         folder=output,
     )
     summary = _run([opened.trace for opened in open_traces(paths)], options)
     _print(summary, as_json=as_json)
     raise typer.Exit(summary.exit_code)
-
-
-def _api_key(variable: str | None) -> str | None:
-    from rotoscope.traces.errors import UnusableInput
-
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise UnusableInput(f"the environment variable {variable!r} is not set: export the API key in it")
-    return key
 
 
 def _run(traces: list[Trace], options: ReplayOptions) -> Summary:
