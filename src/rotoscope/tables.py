@@ -1,28 +1,46 @@
-"""Tables on stdout: fitted to a terminal, whole and without colour in a pipe."""
+"""Tables on stdout: fitted to a terminal, whole and without colour in a pipe.
+
+Rich lays out the first; it is loaded for nothing else, because loading it takes longer than most tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from rich.console import Console
-from rich.table import Table
-
-PIPE_WIDTH = 400
-"""Columns of a line that goes into a pipe or a file: nothing is cut there."""
+_BETWEEN = "  "
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()) -> None:
     """Print rows under headings; the columns numbered in `right` are set flush right."""
-    numbers = set(right)
+    numbers = frozenset(right)
+    if sys.stdout.isatty():
+        _print_fitted(headings, rows, numbers)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in table_lines(headings, rows, right=numbers))
+
+
+def table_lines(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[int] = ()
+) -> Iterator[str]:
+    """Yield the lines of a table whose columns are as wide as their widest cell; a short row ends early."""
+    lines = [tuple(headings), *map(tuple, rows)]
+    widths = [max(len(line[column]) for line in lines if column < len(line)) for column in range(len(headings))]
+    for line in lines:
+        cells = (
+            cell.rjust(widths[column]) if column in right else cell.ljust(widths[column])
+            for column, cell in enumerate(line)
+        )
+        yield _BETWEEN.join(cells).rstrip()
+
+
+def _print_fitted(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index in numbers else "left", overflow="fold")
+        table.add_column(heading, justify="right" if index in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    stdout_console().print(table, markup=False, highlight=False)
-
-
-def stdout_console() -> Console:
-    """Return a console that writes to stdout, as wide as the terminal or as any line needs."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    Console(highlight=False).print(table, markup=False, highlight=False)
