@@ -9,6 +9,9 @@ A part begins with `<!-- begin WHAT -->` and ends with `<!-- end -->`. WHAT is o
     types of MODULE       the types that the fields of that module have
     options of COMMAND    usage, arguments and options of a command
     commands in FOLDER    the list of commands, whose pages are in that folder
+    hit rates             the definitions of the hit rate
+    reading by MODULE     what a reader in rotoscope.traces.formats keeps, approximates and loses
+    writing by MODULE     the same of a writer
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from itertools import cycle
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +34,8 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from rotoscope.cli import app
 from rotoscope.traces import journal, model
+from rotoscope.traces.analysis.hit_rates import HIT_RATES
+from rotoscope.traces.formats.fidelity import VERDICTS, Aspect
 
 PAGES = Path(__file__).parent
 README = PAGES.parent / "README.md"
@@ -212,16 +218,16 @@ def first_sentence(function: Callable[..., object]) -> str:
     return (inspect.getdoc(function) or "").split("\n")[0]
 
 
-def options_of(name: str) -> str:
+def options_of(command: str) -> str:
     """Return what a command does, how it is called, its example, and its arguments and options."""
-    function = dict(commands())[name]
+    function = dict(commands())[command]
     hints = get_type_hints(function, include_extras=True)
-    usage, rows = [f"rotoscope {name}"], []
+    usage, rows = [f"rotoscope {command}"], []
     for parameter in inspect.signature(function).parameters.values():
         plain, mark = get_args(hints[parameter.name])[:2]
         if isinstance(mark, ArgumentInfo):
-            dots = "..." if get_origin(plain) is list else ""
-            usage.append((mark.metavar or parameter.name.upper()).removesuffix("...") + dots)
+            name = mark.metavar or parameter.name.upper()
+            usage.append(f"{name}..." if get_origin(plain) is list and "..." not in name else name)
             rows.append((f"`{usage[-1]}`", "", mark.help or ""))
         elif isinstance(mark, OptionInfo):
             rows.append((option_names(parameter.name, plain, mark), shown_default(parameter.default), mark.help or ""))
@@ -251,11 +257,36 @@ def shown_default(default: object) -> str:
     return {True: "yes", False: "no"}[default] if isinstance(default, bool) else f"`{default}`"
 
 
+# Formats and metrics
+
+
+def hit_rates(nothing: str) -> str:
+    """Return the definitions of the hit rate by name."""
+    return table(("name", "what is counted", "used by"), ((f"`{r.name}`", r.definition, r.source) for r in HIT_RATES))
+
+
+def reading(module: str) -> str:
+    return aspects(import_module(f"rotoscope.traces.formats.{module}").READ_ASPECTS)
+
+
+def writing(module: str) -> str:
+    return aspects(import_module(f"rotoscope.traces.formats.{module}").WRITE_ASPECTS)
+
+
+def aspects(declared: Iterable[Aspect]) -> str:
+    """Return what becomes of each aspect of a trace, what is kept first."""
+    rows = sorted(declared, key=lambda aspect: VERDICTS.index(aspect.verdict))
+    return table(("aspect", "", "how"), ((aspect.what, aspect.verdict, aspect.how) for aspect in rows))
+
+
 PARTS: dict[str, Callable[[str], str]] = {
     "fields of ": fields_of,
     "types of ": types_of,
     "options of ": options_of,
     "commands in ": list_of_commands,
+    "hit rates": hit_rates,
+    "reading by ": reading,
+    "writing by ": writing,
 }
 
 if __name__ == "__main__":
