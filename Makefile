@@ -15,7 +15,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-others test-engine tests bench format docs environment
+.PHONY: fuzz help demo test test-all test-others test-engine tests bench format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -43,6 +43,10 @@ test-engine: ## the tests against a real inference engine, in an environment of 
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)
+
+INPUTS ?= 1000000
+fuzz: environment ## feed so many damaged files (INPUTS) to every reader of trace formats
+	$(python) scripts/fuzz_readers.py --inputs $(INPUTS)
 
 format: environment ## format the code and apply the fixes that lint knows
 	$(python) -m ruff check --fix

@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 HEAD_BYTES = 4096
 """How much of a file is looked at to tell what it is."""
+_LONGEST_NAME = 40
 
 _adapters: dict[type, TypeAdapter[Any]] = {}
 """Filled on first use: building a validator costs milliseconds."""
@@ -115,7 +116,7 @@ def _check_version(value: Any) -> None:
         )
     unknown = sorted(set(value) - {"name", "version"})
     if unknown:
-        raise TraceError("unknown field", field=f"format.{unknown[0]}")
+        raise TraceError("unknown field", field=f"format.{_name(unknown[0])}")
 
 
 def _event(raw: Any, index: int) -> TraceEvent:
@@ -147,7 +148,7 @@ def _validated(kind: type[T], body: Mapping[str, Any], event: int | None = None)
 
 
 def _as_trace_error(detail: ErrorDetails, kind: type, event: int | None) -> TraceError:
-    where = ".".join(str(part) for part in detail["loc"] if not str(part).startswith("constrained-"))
+    where = ".".join(_name(part) for part in detail["loc"] if not str(part).startswith("constrained-"))
     if detail["type"] == "unexpected_keyword_argument":
         known = [field.name for field in fields(kind)]
         near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
@@ -158,6 +159,12 @@ def _as_trace_error(detail: ErrorDetails, kind: type, event: int | None) -> Trac
     expectation = detail["msg"].removeprefix("Input should be ").removeprefix("Input should ")
     expectation = expectation[0].lower() + expectation[1:]
     return TraceError(f"expected {expectation}, found {_shown(detail['input'])}", event=event, field=where)
+
+
+def _name(part: int | str) -> str:
+    """Show a key as it is where it could be one of ours."""
+    text = str(part)
+    return text if len(text) <= _LONGEST_NAME and text.isprintable() else f"{text[:_LONGEST_NAME]!r}..."
 
 
 def _shown(value: Any) -> str:
