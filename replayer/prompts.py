@@ -6,6 +6,8 @@ prefix reaches into an output, the ids are what the server returned, as far as i
 
 Nothing here depends on the order in which sessions and calls are asked for; only what a server returned, and when,
 enters. Tokens are arrays and text, never Python ints; a prompt that extends an earlier one reuses its text.
+
+How prompts are written, and what of their tokens is not drawn, is a matter of the rendering: lists of ids, or messages.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rotoscope.replayer.exchange import Exchange
+from rotoscope.replayer.layout import Layout
 from rotoscope.replayer.partings import Parting, Partings, SharedKey
+from rotoscope.replayer.rendering import TOKEN_LISTS, LaidOut, Rendering
 from rotoscope.replayer.separation import Separation
 from rotoscope.replayer.token_streams import CallName, SentTokens, SharedName, StreamName, TokenStream
 from rotoscope.replayer.tokens import NO_TOKENS, Identity, TokenIds, Vocabulary
@@ -27,10 +32,21 @@ from rotoscope.traces.model import Trace
 class PromptPlan:
     """The prompts of all sessions of a run; session i performs trace i modulo their number."""
 
-    def __init__(self, traces: Sequence[Trace], *, seed: int, salt: str, sessions: int, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        traces: Sequence[Trace],
+        *,
+        seed: int,
+        salt: str,
+        sessions: int,
+        vocabulary: Vocabulary,
+        rendering: Rendering = TOKEN_LISTS,
+    ) -> None:
         if not traces:
             raise UnusableInput("expected at least one trace to replay, found none")
-        self._traces = traces
+        self._rendering = rendering
+        self._plans = [rendering.lay_out(trace) for trace in traces]
+        traces = [plan.trace for plan in self._plans]
         self._sessions = sessions
         self._run: tuple[Identity, ...] = (seed, salt)
         self._vocabulary = vocabulary
@@ -51,8 +67,8 @@ class PromptPlan:
         """Return the prompts of one session, 0 <= number < sessions."""
         if not 0 <= number < self._sessions:
             raise IndexError(f"session {number} of {self._sessions}")
-        copy, trace = divmod(number, len(self._traces))
-        return SessionPrompts(self, self._traces[trace], number=number, copy=copy)
+        copy, trace = divmod(number, len(self._plans))
+        return SessionPrompts(self, self._plans[trace], number=number, copy=copy)
 
     def shared_prefix(self, name: SharedName) -> SentTokens:
         """Return the tokens of a shared prefix that streams begin like."""
@@ -78,6 +94,7 @@ class PromptPlan:
             of=self._shared_stream(parting.of, copy) if isinstance(parting.of, SharedKey) else None,
             prompt_tokens=tokens,
             stream_tokens=tokens,
+            layout=self._rendering.shared_layout(is_root=parting.of is None),
         )
         stream.build()
         stream.seal()
@@ -93,6 +110,7 @@ class PromptPlan:
         of: TokenStream | None,
         prompt_tokens: int,
         stream_tokens: int,
+        layout: Layout,
     ) -> TokenStream:
         return TokenStream(
             name=name,
@@ -103,6 +121,8 @@ class PromptPlan:
             prompt_tokens=prompt_tokens,
             stream_tokens=stream_tokens,
             vocabulary=self._vocabulary,
+            layout=layout,
+            new_text=self._rendering.text,
         )
 
     def _note(self, stream: TokenStream) -> None:
@@ -123,8 +143,9 @@ class PromptPlan:
 class SessionPrompts:
     """The prompts of one session; made by `PromptPlan.session`."""
 
-    def __init__(self, plan: PromptPlan, trace: Trace, *, number: int, copy: int) -> None:
+    def __init__(self, plan: PromptPlan, laid_out: LaidOut, *, number: int, copy: int) -> None:
         self._plan = plan
+        trace = laid_out.trace
         self._streams: dict[int, TokenStream] = {}
         self._closed = False
         calls = {call.call: call for call in trace.calls()}
@@ -137,6 +158,7 @@ class SessionPrompts:
                 of=self._origin(parting, copy),
                 prompt_tokens=calls[call].prompt_tokens,
                 stream_tokens=calls[call].stream_tokens,
+                layout=laid_out.layout(call),
             )
             stream.repeats = repeats.setdefault((parting.of, parting.tokens), [])
             self._streams[call] = stream
@@ -144,7 +166,7 @@ class SessionPrompts:
                 stream.repeats.append(stream)
 
     def prompt(self, call: int) -> bytes:
-        """Return the prompt of a call as the JSON array of its ids, to be sent.
+        """Return the prompt of a call as the JSON array that is sent: of its ids, or of its messages.
 
         What it takes of an output is what `output` was told by now; a prompt that is sent does not change any more.
         """
@@ -155,6 +177,10 @@ class SessionPrompts:
     def ids(self, call: int) -> TokenIds:
         """Return the ids of the prompt of a call."""
         return self._built(call).prompt_ids()
+
+    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
+        """Return the ids of what a server has answered, None where there is not one for each token of a whole answer."""
+        return self._plan._rendering.answer(exchange, is_whole=is_whole)
 
     def output(self, call: int, ids: ArrayLike | None) -> None:
         """Tell what the server has returned to a call by now, all of it; None when it returns no ids.

@@ -31,7 +31,7 @@ class Performed:
     """None when the server cannot have had it."""
     first_token_s: float | None
     has_ids: bool
-    """Whether the server returned the ids of its answer, one for each token."""
+    """Whether the ids of the answer are known, one for each token."""
 
 
 OnRequest: TypeAlias = Callable[[Performed], None]
@@ -155,11 +155,11 @@ class Session:
         """Start the steps that waited for a part of an answer; their prompts take what there is of it."""
         ready = self._readiness.delivered(call.call, tokens)
         if ready:
-            self._prompts.output(call.call, exchange.output_ids or None)
+            self._prompts.output(call.call, self._prompts.answer(exchange, is_whole=False))
             self._start(ready)
 
     def _end(self, call: Call, exchange: Exchange, status: Status, failure: Failure | None) -> None:
-        ids = exchange.whole_output_ids if status == "ok" else exchange.output_ids or None
+        ids = self._prompts.answer(exchange, is_whole=status == "ok")
         self._prompts.output(call.call, ids)
         ended_s = exchange.ended_s if status == "ok" else None
         performed = Performed(

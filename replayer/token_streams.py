@@ -6,15 +6,16 @@ prompt. Its output is drawn too as long as no server has returned another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from rotoscope.replayer.layout import PLAIN, Layout
 from rotoscope.replayer.partings import Parting
 from rotoscope.replayer.separation import Separation
-from rotoscope.replayer.text import TokenText
+from rotoscope.replayer.text import StreamText, TokenText
 from rotoscope.replayer.tokens import NO_TOKENS, Codes, Identity, TokenIds, Vocabulary, draw, key_of
 
 
@@ -61,6 +62,8 @@ class TokenStream:
     prompt_tokens: int
     stream_tokens: int
     vocabulary: Vocabulary
+    layout: Layout = PLAIN
+    new_text: Callable[[], StreamText] = TokenText
     repeats: list[TokenStream] = field(default_factory=list)
     """Streams that leave `of` at the same place without another token in their prompts."""
     code: TokenIds = field(default_factory=lambda: NO_TOKENS)
@@ -69,7 +72,7 @@ class TokenStream:
     fed: TokenIds = field(default_factory=lambda: NO_TOKENS)
     """The tokens of the output that prompts hold; they do not change any more."""
     received: TokenIds = field(default_factory=lambda: NO_TOKENS)
-    text: TokenText | None = None
+    text: StreamText | None = None
     written: int = 0
     """How many tokens of the stream `text` begins with."""
     is_sent: bool = False
@@ -86,10 +89,11 @@ class TokenStream:
         """Make the tokens of the prompt and their text."""
         if not len(self.code):
             self.code = self._choose_code()
-        self.own = self._drawn(self.leaves_at, self.prompt_tokens)
-        text = TokenText() if self.of is None else self.of._text_to_extend(self.leaves_at)
-        text.append(self.own)
-        self.text, self.written = text, self.prompt_tokens
+        self.own = self.layout.fix(self._drawn(self.leaves_at, self.prompt_tokens), self.leaves_at)
+        self.written = max(self.prompt_tokens - self.layout.tail, self.leaves_at)
+        text = self.new_text() if self.of is None else self.of._text_to_extend(self.leaves_at)
+        text.append(self.own[: self.written - self.leaves_at])
+        self.text = text
 
     def seal(self) -> None:
         """Keep others from extending its text; it is for many sessions and ends with none of them."""
@@ -99,7 +103,7 @@ class TokenStream:
     def array(self) -> bytes:
         """Return the prompt as a JSON array."""
         assert self.text is not None
-        return self.text.array(self.prompt_tokens)
+        return self.text.array(self.prompt_tokens - self.layout.tail)
 
     def prompt_ids(self) -> TokenIds:
         """Return the tokens of the prompt."""
@@ -120,11 +124,12 @@ class TokenStream:
 
     def add_to(self, separation: Separation) -> None:
         """Note the tokens with which the stream and the one it leaves went on where they part."""
-        place = (self.of.name if self.of else None, self.leaves_at)
-        for stream in (self, self.of if place not in separation else None):
-            token = stream._real_token(self.leaves_at) if stream else None
+        parts_at = self.leaves_at + self.layout.lead
+        place = (self.of.name if self.of else None, parts_at)
+        for stream in (self, None if self.layout.lead or place in separation else self.of):
+            token = stream._real_token(parts_at) if stream else None
             if stream and token is not None:
-                fed = self.leaves_at < stream.prompt_tokens + len(stream.fed)
+                fed = parts_at < stream.prompt_tokens + len(stream.fed)
                 separation.add(place, token, prompted=fed)
 
     def _choose_code(self) -> TokenIds:
@@ -157,8 +162,9 @@ class TokenStream:
 
     def _drawn(self, start: int, stop: int) -> TokenIds:
         ids = draw(key_of(*self.identity), start, stop, self.vocabulary)
-        code = self.code[start - self.leaves_at : stop - self.leaves_at]
-        ids[: len(code)] = code
+        skipped = start - self.leaves_at - self.layout.lead
+        code, at = self.code[max(skipped, 0) : max(stop - start + skipped, 0)], max(-skipped, 0)
+        ids[at : at + len(code)] = code
         return ids
 
     def _output(self, start: int, stop: int) -> TokenIds:
@@ -172,13 +178,14 @@ class TokenStream:
             self.fed = self._output(0, tokens)
         return self.fed[:tokens]
 
-    def _text_to_extend(self, tokens: int) -> TokenText:
+    def _text_to_extend(self, tokens: int) -> StreamText:
         """Return a text of the first tokens of the stream that may grow; what it holds of the output stays as it is."""
         assert self.text is not None
         if tokens > self.written:
-            fed = self._feed(tokens - self.prompt_tokens)
+            own = self.own[self.written - self.leaves_at : tokens - self.leaves_at]
+            fed = self._feed(max(tokens - self.prompt_tokens, 0))[max(self.written - self.prompt_tokens, 0) :]
             self.text = self.text.continued(self.written)
-            self.text.append(fed[self.written - self.prompt_tokens :])
+            self.text.append(np.concatenate([own, fed]))
             self.written = tokens
         return self.text.continued(tokens)
 

@@ -12,6 +12,7 @@ from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
 from rotoscope.replayer.measured import Place
 from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
+from rotoscope.replayer.rendering import LaidOut
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.schedule import Gaps, plan_session
 from rotoscope.replayer.session import Part, Performed, Session
@@ -65,7 +66,7 @@ class ToldPrompts(SessionPrompts):
     @classmethod
     def of(cls, trace: Trace, *, sessions: int = 1, number: int = 0) -> ToldPrompts:
         plan = PromptPlan([trace], seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY)
-        prompts = cls(plan, trace, number=number, copy=number)
+        prompts = cls(plan, LaidOut(trace), number=number, copy=number)
         prompts.asked, prompts.told = [], []
         return prompts
 
@@ -164,3 +165,11 @@ def make_session_result(number: int = 0, **fields: Any) -> SessionResult:
     """Return the result of a completed session; each takes 10 s and begins where the one before it ends."""
     start_s = 10.0 * number
     return replace(_SESSION, **{"session": number, "admitted_s": start_s, "start_s": start_s} | fields)
+
+
+def answered_in_pieces(pieces: list[str]) -> Exchange:
+    """Return an exchange whose answer came in these pieces, a token each."""
+    exchange = Exchange(prompt=b"[]", output_tokens=max(1, len(pieces)))
+    exchange.output_text += pieces
+    exchange.completion_tokens = len(pieces)
+    return exchange

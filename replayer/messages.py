@@ -1,0 +1,44 @@
+"""Prompts as messages of words, for servers that take no token ids."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from rotoscope.replayer.chat_layout import lay_out, shared_layout
+from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.exchange import Exchange
+from rotoscope.replayer.layout import Layout
+from rotoscope.replayer.message_text import MessageText
+from rotoscope.replayer.rendering import LaidOut
+from rotoscope.replayer.spelling import Spelling
+from rotoscope.replayer.text import StreamText
+from rotoscope.replayer.words import Words
+from rotoscope.traces.model import Trace
+
+
+class Messages:
+    """A rendering with the words and the template of one server."""
+
+    def __init__(self, words: Words, template: ChatTemplate) -> None:
+        self.words = words
+        self.template = template
+        self._spelling = Spelling(words, template)
+
+    def lay_out(self, trace: Trace) -> LaidOut:
+        """Lay prompts out as messages, with the tokens of the template as a part of their lengths."""
+        return lay_out(trace, self.template, self._spelling.template_ids)
+
+    def shared_layout(self, *, is_root: bool) -> Layout:
+        """Return the layout of a shared prefix: the template's beginning, and the first of the first message."""
+        return shared_layout(self._spelling.template_ids, is_root=is_root)
+
+    def text(self) -> StreamText:
+        """Return the text of no messages."""
+        return MessageText(self._spelling)
+
+    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
+        """Return ids for the pieces in which the answer came, if each is a token as far as can be told."""
+        pieces = exchange.output_text
+        if not pieces or (is_whole and len(pieces) != exchange.counted_tokens):
+            return None
+        return self._spelling.ids_of(pieces)

@@ -1,0 +1,75 @@
+"""How prompts are written: as lists of token ids, or as messages of words that a server's template makes a prompt of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from numpy.typing import ArrayLike
+
+from rotoscope.replayer.exchange import Exchange
+from rotoscope.replayer.layout import PLAIN, Layout
+from rotoscope.replayer.text import StreamText, TokenText
+from rotoscope.traces.model import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A trace as its prompts are laid out."""
+
+    trace: Trace
+    """Its prefixes say where streams leave one another, its prompts how long they are."""
+    layouts: Mapping[int, Layout] = field(default_factory=lambda: MappingProxyType({}))
+    lost_tokens: int = 0
+    """Prompt tokens that are shared according to the trace as it was, and cannot be."""
+    too_short: int = 0
+    """Prompts that are longer than in the trace as it was, because none can be so short."""
+
+    def layout(self, call: int) -> Layout:
+        """Return the layout of a call's prompt."""
+        return self.layouts.get(call, PLAIN)
+
+
+class Rendering(Protocol):
+    """A way to write prompts."""
+
+    def lay_out(self, trace: Trace) -> LaidOut:
+        """Return how the prompts of a trace are laid out."""
+        ...
+
+    def shared_layout(self, *, is_root: bool) -> Layout:
+        """Return the layout of a shared prefix; `is_root` says that it begins like no other one."""
+        ...
+
+    def text(self) -> StreamText:
+        """Return the text of a stream of no tokens."""
+        ...
+
+    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
+        """Return ids of what was answered, None where there is not one for each token of a whole answer."""
+        ...
+
+
+class TokenLists:
+    """Prompts as lists of token ids."""
+
+    def lay_out(self, trace: Trace) -> LaidOut:
+        """Return the trace as it is."""
+        return LaidOut(trace)
+
+    def shared_layout(self, *, is_root: bool) -> Layout:
+        """Return the layout without fixed tokens."""
+        return PLAIN
+
+    def text(self) -> StreamText:
+        """Return the text of no ids."""
+        return TokenText()
+
+    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
+        """Return the ids that the server returned."""
+        return exchange.whole_output_ids if is_whole else exchange.output_ids or None
+
+
+TOKEN_LISTS = TokenLists()

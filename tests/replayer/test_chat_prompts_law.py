@@ -1,0 +1,124 @@
+"""Prompts of messages have the recorded lengths to the token, and share what their layout says, for any forest.
+
+They are tokenized by a toy template and tokenizer; what they should share is worked out from the laid-out trace by R3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from chat_prompts import ToyTemplate, common, toy_words
+from forest_truth import Node, Truth
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay_doubles import answered_in_pieces
+from strategies import corpora
+
+from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.messages import Messages
+from rotoscope.replayer.prompts import PromptPlan
+from rotoscope.traces import Call, Trace
+
+Tokens = tuple[str, ...]
+
+TEMPLATES = [
+    ChatTemplate(head=2, turn=2, back=1, tail=2, common=2),
+    ChatTemplate(head=1, turn=1, back=1, tail=1, common=1),
+    ChatTemplate(head=3, turn=2, back=2, tail=3, common=2),
+    ChatTemplate(head=1, turn=3, back=2, tail=2, common=2),
+    ChatTemplate(head=2, turn=2, back=1, tail=2, common=0),
+]
+templates = st.sampled_from(TEMPLATES)
+WORDS = toy_words(200)
+
+
+@dataclass
+class Replayed:
+    laid_out: list[Trace]
+    prompts: dict[Node, Tokens] = field(default_factory=dict)
+    received: dict[Node, Tokens] = field(default_factory=dict)
+
+
+def replay(traces: list[Trace], template: ChatTemplate, *, sessions: int, answers: bool) -> Replayed:
+    """Return the prompts by session and call, tokenized, with answers of the server as tokens."""
+    messages = Messages(WORDS, template)
+    plan = PromptPlan(traces, seed=7, salt="pepper", sessions=sessions, vocabulary=WORDS.vocabulary, rendering=messages)
+    toy = ToyTemplate(template)
+    run = Replayed([messages.lay_out(trace).trace for trace in traces])
+    for number in range(sessions):
+        session = plan.session(number)
+        for call in traces[number % len(traces)].calls():
+            name = ("session", number, call.call)
+            run.prompts[name] = toy.tokens(session.prompt(call.call))
+            pieces = [
+                chr(0x4E00 + (97 * number + 31 * call.call + 7 * n) % 20_000) for n in range(call.completion_tokens)
+            ]
+            if answers and pieces:
+                exchange = answered_in_pieces(pieces)
+                session.output(call.call, session.answer(exchange, is_whole=True))
+                run.received[name] = tuple(pieces)
+        session.close()
+    return run
+
+
+@st.composite
+def grown(draw: st.DrawFn) -> list[Trace]:
+    """Draw traces whose numbers of tokens are all multiples of one: some have no room for a template, some have."""
+    traces, factor = draw(corpora()), draw(st.sampled_from([1, 1, 3, 10]))
+    return [_grown(trace, factor) for trace in traces]
+
+
+def _grown(trace: Trace, factor: int) -> Trace:
+    def prefix(link: Any) -> Any:
+        return link and replace(link, tokens=factor * link.tokens)
+
+    shared = [replace(s, tokens=factor * s.tokens, prefix=prefix(s.prefix)) for s in trace.shared_prefixes]
+    events = [
+        replace(
+            event,
+            prompt_tokens=factor * event.prompt_tokens,
+            completion_tokens=factor * event.completion_tokens,
+            reasoning_tokens=factor * event.reasoning_tokens,
+            prefix=prefix(event.prefix),
+        )
+        if isinstance(event, Call)
+        else event
+        for event in trace.events
+    ]
+    return replace(trace, shared_prefixes=tuple(shared), events=tuple(events))
+
+
+@settings(max_examples=400)
+@given(grown(), templates, st.integers(1, 4), st.booleans())
+def test_prompts_have_their_lengths_and_share_what_is_laid_out(
+    traces: list[Trace], template: ChatTemplate, sessions: int, answers: bool
+) -> None:
+    run = replay(traces, template, sessions=sessions, answers=answers)
+
+    recorded, laid_out = Truth.of(traces, sessions), Truth.of(run.laid_out, sessions)
+    for name, tokens in run.prompts.items():
+        assert len(tokens) == max(recorded.prompt_tokens[name], template.least_prompt)
+    for a, b in combinations(run.prompts, 2):
+        found = common(run.prompts[a], run.prompts[b])
+        ends = min(len(run.prompts[a]), len(run.prompts[b]))
+        if recorded.common(a, b) >= recorded.prompt_tokens[a] == recorded.prompt_tokens[b]:
+            assert found in (ends, max(template.head, laid_out.common(a, b)))  # a repeat, if not of what was cut
+        else:
+            assert found == min(max(template.head, laid_out.common(a, b)), ends)
+
+
+@settings(max_examples=200)
+@given(grown(), templates.filter(lambda template: template.takes_answers_up), st.integers(1, 3))
+def test_what_messages_change_of_a_forest_is_bounded_by_the_template(
+    traces: list[Trace], template: ChatTemplate, sessions: int
+) -> None:
+    run = replay(traces, template, sessions=sessions, answers=True)
+
+    recorded = Truth.of(traces, sessions)
+    most = template.head + template.turn + template.back + template.tail
+    for a, b in combinations(run.prompts, 2):
+        lengths = min(recorded.prompt_tokens[a], recorded.prompt_tokens[b])
+        change = common(run.prompts[a], run.prompts[b]) - min(recorded.common(a, b), lengths)
+        assert abs(change) <= most + 1
