@@ -14,14 +14,14 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 from yarl import URL
 
-from rotoscope.replayer.backends.answer import Answer, without_keep_alives
+from rotoscope.replayer.backends.answer import Answer
 from rotoscope.replayer.backends.apis import Api
 from rotoscope.replayer.backends.engines import Engine
 from rotoscope.replayer.backends.grammar import AnswerFailed
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind, failure_of_client_error, failure_of_status
-from rotoscope.replayer.stream import EndlessEvent, EventReader
+from rotoscope.replayer.stream import EndlessEvent
 
 Tell: TypeAlias = Callable[[FailureKind, str], None]
 """Takes a server's message, which is shown and not kept."""
@@ -102,17 +102,14 @@ class HttpBackend:
 
     async def _read_events(self, content: aiohttp.StreamReader, answer: Answer, deadline: asyncio.Timeout) -> float:
         """Read until the answer is whole and return when it was."""
-        events = EventReader()
         now = self._clock.now()
         self._renew(deadline, now)
         while not answer.is_whole and (data := await content.readany()):
             now = self._clock.now()
-            payloads = without_keep_alives(events.feed(data))
-            if payloads:
+            if answer.take(data, now):
                 self._renew(deadline, now)
-            answer.take(payloads, now)
         if not answer.is_whole:
-            answer.finish(events.rest(), now)
+            answer.finish(now)
         return now
 
     def _renew(self, deadline: asyncio.Timeout, now: float) -> None:
