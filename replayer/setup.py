@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
+from rotoscope import __version__
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
@@ -48,7 +48,7 @@ def setup_of(
 ) -> Setup:
     """Gather what is told of a run."""
     return Setup(
-        version=_version(),
+        version=__version__,
         model=public_model_name(server.model),
         engine=server.engine.name,
         simulated=server.simulated,
@@ -89,10 +89,3 @@ def choose_vocabulary(options: ReplayOptions, server: Server, notes: Notes) -> V
 def public_model_name(model: str) -> str:
     """Return a model's name; of a path, which llama-server may give, only the last part."""
     return re.split(r"[/\\]", model.rstrip("/\\"))[-1] if _PATH.match(model) else model
-
-
-def _version() -> str:
-    try:
-        return version("rotoscope")
-    except PackageNotFoundError:
-        return "not installed"

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "recorder": {"recorder", "traces"},
     "proxy": {"proxy", "recorder", "traces"},
     "sdk": {"sdk", "recorder", "traces"},
-    "replayer": {"replayer", "traces"},
+    "replayer": {"__version__", "replayer", "traces"},
 }
 """What a folder may import of ours; src/rotoscope may import all of them."""
 

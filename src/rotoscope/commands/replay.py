@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rotoscope.loading import loading
+
 if TYPE_CHECKING:
     from rotoscope.replayer.options import ReplayOptions
     from rotoscope.replayer.summary import Summary
@@ -63,11 +65,12 @@ def replay(
 
     Example: rotoscope replay traces --url http://127.0.0.1:8000 --sessions 64 --concurrency 16
     """
-    from rotoscope.keys import api_key_in
-    from rotoscope.replayer.options import ReplayOptions
-    from rotoscope.replayer.schedule import Gaps
-    from rotoscope.replayer.tokens import Vocabulary
-    from rotoscope.traces.formats.recognise import open_traces
+    with loading():
+        from rotoscope.keys import api_key_in
+        from rotoscope.replayer.options import ReplayOptions
+        from rotoscope.replayer.schedule import Gaps
+        from rotoscope.replayer.tokens import Vocabulary
+        from rotoscope.traces.formats.recognise import open_traces
 
     options = ReplayOptions(
         url=url,
@@ -92,8 +95,9 @@ def replay(
 
 
 def _run(traces: list[Trace], options: ReplayOptions) -> Summary:
-    from rotoscope.replayer.progress import progress_line
-    from rotoscope.replayer.run import replay
+    with loading():
+        from rotoscope.replayer.progress import progress_line
+        from rotoscope.replayer.run import replay
 
     if not sys.stderr.isatty():
         return replay(traces, options, say=_say)
