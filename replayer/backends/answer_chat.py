@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rotoscope.replayer.backends.answer_completions import GOES_ON, first_choice, usage_of
+from rotoscope.replayer.backends.answer_completions import first_choice, usage_of
 from rotoscope.replayer.backends.engines import Engine
-from rotoscope.replayer.backends.grammar import FLAT_OBJECT, Event, Read, Skim, Told, part, pieces, word
+from rotoscope.replayer.backends.grammar import FLAT_OBJECT, GOES_ON, Event, Read, Skim, Told, part, pieces, word
 
 
 def reading_chat(engine: Engine) -> Read:

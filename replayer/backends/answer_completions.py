@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from rotoscope.replayer.backends.engines import Engine
-from rotoscope.replayer.backends.grammar import Event, Read, Skim, Told, Usage, count, part, word
-
-GOES_ON = b'"finish_reason":null'
+from rotoscope.replayer.backends.grammar import GOES_ON, Event, Read, Skim, Told, Usage, count, part, word
 
 _TEXTS = re.compile(rb'"text":("[^"\\]*(?:\\.[^"\\]*)*")')
 
@@ -19,14 +17,14 @@ def reading_completions(engine: Engine) -> Read:
         choice = first_choice(event)
         ids = engine.read_ids(event, choice) or ()
         return Told(
-            tokens=len(ids) if ids and not engine.ids_come_late else int(bool(choice.get("text"))),
+            tokens=len(ids) or int(bool(choice.get("text"))),
             ids=ids,
             usage=usage_of(event),
             finish_reason=word(choice.get("finish_reason")),
             skim=skim_ids if ids else _SKIM_TEXTS,
         )
 
-    skim_ids = Skim(GOES_ON, engine.ids_pattern, lambda ids: Told(ids=ids)) if engine.ids_pattern else None
+    skim_ids = Skim(engine.ids_mark, engine.ids_pattern, lambda ids: Told(ids=ids)) if engine.ids_pattern else None
     return read
 
 

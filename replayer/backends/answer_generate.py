@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rotoscope.replayer.backends.answer_completions import GOES_ON
 from rotoscope.replayer.backends.engines import Engine
-from rotoscope.replayer.backends.grammar import Event, Read, Skim, Told, Usage, count, part, word
+from rotoscope.replayer.backends.grammar import GOES_ON, Event, Read, Skim, Told, Usage, count, part, word
 
 _IDS = rb'"output_ids":(\[[0-9,]*\])'
 

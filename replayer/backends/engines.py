@@ -1,8 +1,8 @@
 """How engines differ behind one API: what to send for output ids and exact lengths, and where the ids stand.
 
 A server says which engine it is by `owned_by` in `/v1/models`; whoever knows better says it with `--engine`. Some
-servers refuse a request for a field that they do not know (TensorRT-LLM, most hosted endpoints), so nothing is sent on
-suspicion, but for `/v1/completions` with token ids as prompt, which hosted endpoints do not take.
+servers refuse a request for a field that they do not know (TensorRT-LLM, Dynamo, most hosted endpoints), so nothing is
+sent on suspicion, but for `/v1/completions` with token ids as prompt, which hosted endpoints do not take.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rotoscope.replayer.backends.grammar import Event, part
+from rotoscope.replayer.backends.grammar import GOES_ON, Event, part
 from rotoscope.traces.errors import UnusableInput
 
 ReadIds: TypeAlias = Callable[[Event, Event], list[Any] | None]
@@ -32,8 +32,8 @@ class Engine:
     read_ids: ReadIds
     ids_pattern: re.Pattern[bytes] | None = None
     """Matches the ids of an event as the engine writes them; None if only parsing finds them."""
-    ids_come_late: bool = False
-    """Whether all ids come in the last event, so that they tell nothing about the others."""
+    ids_mark: bytes = GOES_ON
+    """Stands once in each event that brings ids and nothing else of use, and in no other."""
     pins_lengths: frozenset[str] = frozenset()
     """APIs in which it knows `ignore_eos` and `min_tokens`; in the others an answer may be shorter than recorded."""
     is_greedy: bool = True
@@ -65,7 +65,7 @@ def ids_in_logprobs(event: Event, choice: Event) -> list[Any] | None:
 
 
 def ids_in_nvext(event: Event, choice: Event) -> list[Any] | None:
-    """Read the ids of a whole answer as Dynamo's frontend writes them, in its last event."""
+    """Read the ids as Dynamo's frontend writes them: new ones in each event, in older versions all in the last one."""
     ids = part(event, "nvext").get("completion_token_ids")
     return ids if isinstance(ids, list) else None
 
@@ -123,7 +123,8 @@ ENGINES: dict[str, Engine] = {
             name="dynamo",
             asks_for_ids={"nvext": {"extra_fields": ["completion_token_ids"]}},
             read_ids=ids_in_nvext,
-            ids_come_late=True,
+            ids_pattern=re.compile(rb'"completion_token_ids":\[([0-9,]*)\]'),
+            ids_mark=b'"index":0}],',  # no finish reason behind it: its choices have none until the last one
             pins_lengths=_BY_IDS | {"chat"},
         ),
         Engine(

@@ -12,6 +12,8 @@ from rotoscope.replayer.failures import Failure, FailureKind
 Event: TypeAlias = dict[str, Any]
 """The payload of one event as parsed from JSON."""
 
+GOES_ON = b'"finish_reason":null'
+"""Stands in the events of most servers until the last that has a token."""
 FLAT_OBJECT = rb'\{(?:"\w+":(?:null|"[^"\\]*(?:\\.[^"\\]*)*"),?)*\}'
 """Matches an object of nothing but strings and nulls, written without spaces."""
 

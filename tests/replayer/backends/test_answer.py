@@ -371,17 +371,40 @@ def test_keep_alives_say_nothing_and_have_no_end() -> None:
     assert answer.take(framed(MESSAGES.starts[0]), 0.0)
 
 
-def test_dynamo_tells_all_ids_with_the_last_event() -> None:
-    last: Payload = {
-        "choices": [{"text": "", "finish_reason": "length"}],
-        "nvext": {"completion_token_ids": list(range(1, 7))},
-    }
-    words = COMPLETIONS_WITHOUT_IDS.single_tokens(range(1, 7))
+def dynamo_event(text: str, ids: list[int], **choice: Any) -> Payload:
+    return {"choices": [{"text": text, "index": 0, **choice}], "usage": None, "nvext": {"completion_token_ids": ids}}
 
-    exchange = read(COMPLETIONS, wire([*words, last, *COMPLETIONS.ends(6)]), engine="dynamo")
+
+@pytest.mark.parametrize("told", [{}, {"on_delivery": lambda tokens: None}])
+def test_dynamo_tells_new_ids_beside_the_choices(told: dict[str, Any]) -> None:
+    events = [*(dynamo_event("x", [number]) for number in range(1, 7)), dynamo_event("", [], finish_reason="length")]
+
+    exchange = read(COMPLETIONS, wire([*events, *COMPLETIONS.ends(6)]), engine="dynamo", **told)
 
     assert exchange.whole_output_ids == [1, 2, 3, 4, 5, 6]
     assert exchange.token_events == 6
+
+
+def test_an_older_dynamo_tells_all_ids_with_the_last_event() -> None:
+    events = [*(dynamo_event("x", []) for _ in range(3)), dynamo_event("", [1, 2, 3], finish_reason="length")]
+
+    exchange = read(COMPLETIONS, wire([*events, *COMPLETIONS.ends(3)]), engine="dynamo")
+
+    assert exchange.whole_output_ids == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dialect", [COMPLETIONS, COMPLETIONS_WITHOUT_IDS, CHAT], ids=lambda dialect: dialect.api)
+def test_a_last_token_may_come_with_the_finish_reason(dialect: Dialect) -> None:
+    finish, last = dialect.finishes(4), dialect.tokens([4], 4)
+    assert isinstance(finish, dict)
+    assert isinstance(last, dict)
+    reason = finish["choices"][0]["finish_reason"]
+    both: Payload = {"choices": [last["choices"][0] | {"finish_reason": reason}]}
+
+    exchange = read(dialect, wire([*dialect.starts, *dialect.single_tokens([1, 2, 3]), both, *dialect.ends(4)]))
+
+    assert_brought(exchange, dialect, 4)
+    assert exchange.token_events == 4
 
 
 def test_ids_of_llama_server_are_read_from_its_log_probabilities() -> None:
