@@ -183,6 +183,8 @@ class Call(Event):
     """Where the length comes from, if not where the header says."""
     reasoning_tokens: Count = 0
     """How many tokens of the output are reasoning."""
+    reasoning_unsized: Flag = False
+    """Whether the output holds reasoning of which only that is known; `reasoning_tokens` is 0 then."""
     media_tokens: Count | None = None
     """How many tokens of the prompt are images, audio or video."""
     prefix: Prefix

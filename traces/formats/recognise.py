@@ -35,12 +35,17 @@ class LabelledTrace:
     @property
     def name(self) -> str:
         """The name of the file; of a file with many traces with `#` and the name of this one."""
-        return f"{self.path.name}#{self.member.name}" if self.corpus == self.path else self.path.name
+        return f"{self.path.name}#{self.member.name}" if self._is_one_of_many else self.path.name
 
     @property
     def stem(self) -> str:
         """The same without the file's extension."""
-        return f"{self.path.stem}#{self.member.name}" if self.corpus == self.path else self.path.stem
+        return f"{self.path.stem}#{self.member.name}" if self._is_one_of_many else self.path.stem
+
+    @property
+    def _is_one_of_many(self) -> bool:
+        """Whether its file holds others; traces of a folder with a manifest have the folder as corpus."""
+        return bool(self.member.name) and self.corpus in (None, self.path)
 
 
 def open_trace(path: str | Path) -> Trace:

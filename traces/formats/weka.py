@@ -1,250 +1,259 @@
 """Read Weka traces (AgentX JSON): block ids become a prefix forest, times and sub-agents branches, tools and waits.
 
-1. Requests and sub-agents are put on one clock and numbered (`weka_schedule.py`), prefixes follow from the block ids
-   (`block_forest.py`). Every model is a cache domain of its own. Outputs have no ids: they are unknown.
-2. A region joins before the parent's first request that was sent after all of its sub-agents had ended; if there is
-   none it never joins.
-3. What the client did between an answer and the next request of the branch is `think_time`: a tool call when the
-   answer asked for tools and the request brings a result, a wait otherwise. Without the answer's api_time think_time
-   may reach further back; the gap is then at most the time between the two requests. Where sub-agents start or join in
-   between, the gap is what is left of it before and after.
+A file holds one session, or one a line.
 
-The format has no messages and no tool names: answers get the odd message indices, all tools one pseudonym.
+1. Requests and sub-agents are put on one clock and numbered (`weka_schedule.py`); events follow from that
+   (`weka_timeline.py`).
+2. Prefixes follow from the block ids (`block_forest.py`). Where ids mean the same in several sessions of a file, what
+   these share are shared prefixes of kind group (`shared_forest.py`).
+3. Every model is a cache domain of its own. Outputs have no ids: they are unknown.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
-from itertools import count, pairwise
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.block_forest import BlockForest
+from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import Notes, derived_id, trace_id_of
-from rotoscope.traces.formats.weka_requests import SourceTrace, parse_weka
-from rotoscope.traces.formats.weka_schedule import Agent, Line, Region, Schedule, Sent
-from rotoscope.traces.model import (
-    Branch,
-    Call,
-    FinishReason,
-    ParallelEnd,
-    ParallelStart,
-    Prefix,
-    ToolCall,
-    Trace,
-    TraceEvent,
-    Wait,
-)
+from rotoscope.traces.formats.shared_forest import Row, shared_forest
+from rotoscope.traces.formats.source import HEAD_BYTES, Source
+from rotoscope.traces.formats.weka_requests import SourceTrace, parse_session
+from rotoscope.traces.formats.weka_schedule import Schedule, Sent
+from rotoscope.traces.formats.weka_timeline import Timeline
+from rotoscope.traces.model import ParallelEnd, ParallelStart, Prefix, SharedPrefix, ToolCall, Trace, Wait
+from rotoscope.traces.reader import parse_json
 from rotoscope.traces.validation import validate
 
 logger = logging.getLogger(__name__)
 
 FORMAT = "weka"
 
-_FINISH_REASONS: dict[str, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
-}
+LENGTHS = Aspect("prompt and output lengths", "kept")
+DOMAINS = Aspect("models", "kept", "as cache domains, without their names")
+TIMES = Aspect("times of requests", "kept")
+DURATIONS = Aspect("durations of answers", "kept")
+FIRST_TOKENS = Aspect("times to the first token", "kept")
+WAITS = Aspect("gaps that are no tools", "kept", "as waits", "gaps")
+AGENTS = Aspect("sub-agents", "kept", "as branches", "sub-agents")
+SCOPE = Aspect("what sessions share", "kept", "as shared prefixes of kind group", "sessions")
+PREFIXES = Aspect("prefixes", "approximated", "whole blocks, each at least as long as is said")
+TOOLS = Aspect("tools", "approximated", "one for each gap before a tool's result, without a name", "gaps")
+REASONING = Aspect("reasoning", "approximated", "that there was some, but not how much")
+JOINS = Aspect("joins", "approximated", "before the first request after all sub-agents have ended", "regions")
+OUTPUTS = Aspect("reuse of outputs", "lost", "the file does not say which tokens were generated")
+NO_DURATIONS = Aspect("durations of some answers", "lost", "the file does not have them")
+NO_SCOPE = Aspect("what files share", "lost", "ids hold across files, but a file is read by itself", "sessions")
+MESSAGES = Aspect("messages", "lost", "the file has none")
+SIZES = Aspect("sizes of tools and system prompt, totals, kinds of sub-agents", "lost", unit="sessions")
+
+READ_ASPECTS = (
+    *(LENGTHS, DOMAINS, TIMES, DURATIONS, FIRST_TOKENS, WAITS, AGENTS, SCOPE),
+    *(PREFIXES, TOOLS, REASONING, JOINS),
+    *(OUTPUTS, NO_DURATIONS, NO_SCOPE, MESSAGES, SIZES),
+)
+
+
+def read(source: Source, fidelity: Fidelity) -> list[Member]:
+    """Read the sessions of a file; what is left out or assumed is logged as warnings.
+
+    Where ids mean the same in several sessions, the order of the file is the order of their calls. Raise TraceError
+    where the file is damaged.
+    """
+    reading = _Reading(fidelity)
+    try:
+        for line, value in _values(source):
+            reading.add(parse_session(value, reading.notes, line=line))
+        members = reading.members()
+    except TraceError as error:
+        raise error.at(source.name) from error.__cause__
+    reading.notes.log(logger, source.name)
+    return members
 
 
 def read_weka(data: bytes, path: str = "") -> Trace:
-    """Read a Weka trace from the bytes of its file; what is left out or assumed is logged as warnings.
+    """Read the only session of a file from its bytes; `path` is for messages. Raise TraceError where it is damaged."""
+    members = read(Source.of_bytes(data, path), Fidelity())
+    if len(members) != 1:
+        raise TraceError(f"expected one session, found {len(members)}", path=path)
+    return members[0].trace
 
-    `path` is only for messages. Raise TraceError where the file is damaged.
-    """
+
+def _values(source: Source) -> Iterator[tuple[int | None, Any]]:
+    """Yield the JSON values of a file with their lines, one for all of it where it is not one a line."""
+    if _is_one_a_line(source.head):
+        yield from source.lines()
+    else:
+        yield None, parse_json(source.whole())
+
+
+def _is_one_a_line(head: bytes) -> bool:
+    """Say whether the first line is an object and others follow; where no line ends in the head, it may be either."""
+    first, ends, rest = head.lstrip().partition(b"\n")
+    if not ends:
+        return len(head) >= HEAD_BYTES
     try:
-        source = parse_weka(data)
-        trace = _trace(source)
-        validate(trace)
-    except TraceError as error:
-        raise error.at(path) from error.__cause__
-    source.notes.log(logger, path)
-    return trace
+        return bool(rest.strip()) and isinstance(parse_json(first), dict)
+    except TraceError:
+        return False
 
 
-def _trace(source: SourceTrace) -> Trace:
-    schedule = Schedule.of(source)
-    trace_id = trace_id_of(FORMAT, source.trace_id)
-    return Trace(
-        trace_id=trace_id,
-        campaign=derived_id(FORMAT, "campaign of", trace_id),
-        token_source="given",
-        prefix_granularity=source.block_size,
-        outputs="unknown",
-        events=_Timeline.of(schedule, source).in_order(),
-    )
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session whose ids mean the same in others, until all of these are known."""
+
+    place: int
+    trace_id: str
+    source: SourceTrace
+    schedule: Schedule
 
 
 @dataclass(slots=True)
-class _Timeline:
-    """Collect events with the times they are sorted by; equal times keep the order in which they were added."""
+class _Reading:
+    """Takes the sessions of a file one by one."""
 
-    schedule: Schedule
-    domains: list[int]
-    prefixes: list[Prefix]
-    zero_ms: float
-    notes: Notes
-    timed: list[tuple[float, TraceEvent]] = field(default_factory=list)
-    conversations: int = 0
+    fidelity: Fidelity
+    notes: Notes = field(default_factory=Notes)
+    traces: dict[int, Trace] = field(default_factory=dict)
+    """By place in the file."""
+    waiting: dict[int, list[_Session]] = field(default_factory=dict)
+    """Sessions whose ids mean the same in all of them, by block size."""
+    ids: Counter[str] = field(default_factory=Counter)
+    seen: set[int] = field(default_factory=set)
+    sessions: int = 0
 
-    @classmethod
-    def of(cls, schedule: Schedule, source: SourceTrace) -> _Timeline:
-        calls = schedule.calls()
-        models: dict[str | None, int] = {}
-        domains = [models.setdefault(sent.request.model, len(models)) for sent in calls]
-        forest = BlockForest(source.block_size)
+    def add(self, source: SourceTrace) -> None:
+        """Add the next session."""
+        same = hash(source.entries)
+        self.notes.add("session with the same requests as an earlier one (kept)", same in self.seen)
+        self.seen.add(same)
+        session = _Session(self.sessions, self._trace_id(source), source, Schedule.of(source))
+        self.sessions += 1
+        if source.is_global:
+            self.waiting.setdefault(source.block_size, []).append(session)
+        else:
+            self._add_alone(session)
+
+    def members(self) -> list[Member]:
+        """Return all of them; those whose ids mean the same have one order."""
+        for sessions in self.waiting.values():
+            if len(sessions) > 1:
+                self._add_together(sessions)
+            else:
+                self._add_alone(sessions[0])
+        traces = [self.traces[place] for place in range(self.sessions)]
+        if len(traces) == 1:
+            return [Member(name="", trace=traces[0])]
+        ranks = _ranks(traces) if any(len(sessions) > 1 for sessions in self.waiting.values()) else [None] * len(traces)
+        return [
+            Member(name=str(place), trace=trace, ranks=rank)
+            for place, (trace, rank) in enumerate(zip(traces, ranks, strict=True))
+        ]
+
+    def _trace_id(self, source: SourceTrace) -> str:
+        trace_id = trace_id_of(FORMAT, source.trace_id)
+        self.ids[trace_id] += 1
+        if self.ids[trace_id] == 1:
+            return trace_id
+        self.notes.add("session with the id of an earlier one (numbered)")
+        return derived_id(FORMAT, trace_id, str(self.ids[trace_id]))
+
+    def _add_alone(self, session: _Session) -> None:
+        calls = session.schedule.calls()
+        domains = _domains(calls, {})
+        forest = BlockForest(session.source.block_size)
         prefixes = [
             forest.prefix(
                 sent.call,
-                domain=domains[sent.call],
+                domain=domain,
                 block_ids=sent.request.block_ids,
                 prompt_tokens=sent.request.prompt_tokens,
             )
-            for sent in calls
+            for sent, domain in zip(calls, domains, strict=True)
         ]
-        timeline = cls(schedule, domains, prefixes, calls[0].sent_ms if calls else 0.0, source.notes)
-        timeline.add_parent()
-        return timeline
+        campaign = derived_id(FORMAT, "campaign of", session.trace_id)
+        trace = self._trace(session, campaign, domains, prefixes, ())
+        self.notes.add("hash_id_scope global in a file of one session (read as local)", session.source.is_global)
+        self._keep(session, trace, NO_SCOPE if session.source.is_global else None)
 
-    def in_order(self) -> tuple[TraceEvent, ...]:
-        numbers = count()
-        return tuple(
-            replace(event, tool_call_id=f"t{next(numbers)}") if isinstance(event, ToolCall) else event
-            for _, event in sorted(self.timed, key=lambda item: item[0])
+    def _add_together(self, sessions: Sequence[_Session]) -> None:
+        """Add sessions whose ids mean the same; so do their domains and shared prefixes."""
+        models: dict[str | None, int] = {}
+        calls = [session.schedule.calls() for session in sessions]
+        domains = [_domains(sent, models) for sent in calls]
+        rows = (
+            Row(number, sent.request.block_ids, sent.request.prompt_tokens, domain)
+            for number, of in enumerate(calls)
+            for sent, domain in zip(of, domains[number], strict=True)
+        )
+        forest = shared_forest(rows, sessions[0].source.block_size)
+        campaign = derived_id(FORMAT, "campaign of", *(session.trace_id for session in sessions))
+        first = 0
+        for number, session in enumerate(sessions):
+            prefixes = list(forest.prefixes[first : first + len(calls[number])])
+            first += len(calls[number])
+            shared = forest.shared_prefixes(number) if calls[number] else ()
+            self._keep(session, self._trace(session, campaign, domains[number], prefixes, shared), SCOPE)
+
+    def _trace(
+        self,
+        session: _Session,
+        campaign: str,
+        domains: list[int],
+        prefixes: list[Prefix],
+        shared: tuple[SharedPrefix, ...],
+    ) -> Trace:
+        return Trace(
+            trace_id=session.trace_id,
+            campaign=campaign,
+            token_source="given",
+            prefix_granularity=session.source.block_size,
+            outputs="unknown",
+            shared_prefixes=shared,
+            events=Timeline.of(session.schedule, domains, prefixes, self.notes).in_order(),
         )
 
-    def add_parent(self) -> None:
-        parent = self.schedule.parent
-        conversation = self._new_conversation()
-        unjoined: list[Region] = []
-        for index, sent in enumerate(parent):
-            previous = parent[index - 1] if index else None
-            started = list(self.schedule.regions_started(previous, sent))
-            joined = [region for region in (*unjoined, *started) if region.end_ms <= sent.sent_ms]
-            unjoined = [region for region in (*unjoined, *started) if region not in joined]
-            self._add_gap_with_regions(previous, sent, started, joined)
-            self._add_call(sent, None, conversation, index)
-        for region in self.schedule.regions_started(parent[-1] if parent else None, None):
-            self._add_region(region)
-
-    def _add_gap_with_regions(
-        self, previous: Sent | None, sent: Sent, started: list[Region], joined: list[Region]
-    ) -> None:
-        if not started and not joined:
-            if previous is not None:
-                self._add_gap(previous, sent, None)
-            return
-        at_ms = None if previous is None else previous.ended_ms
-        for region in started:
-            if at_ms is not None:
-                self._add_wait(at_ms, region.start_ms - at_ms, None)
-            self._add_region(region)
-            at_ms = region.start_ms if at_ms is None else max(at_ms, region.start_ms)
-        for region in joined:
-            at_ms = region.end_ms if at_ms is None else max(at_ms, region.end_ms)
-            self._add(min(at_ms, sent.sent_ms), ParallelEnd(region=region.number))
-        if previous is not None and at_ms is not None:
-            self._add_client_time(previous, sent, at_ms, sent.sent_ms - at_ms, None)
-
-    def _add_region(self, region: Region) -> None:
-        self._add(region.start_ms, ParallelStart(region=region.number, num_branches=len(region.agents)))
-        for index, agent in enumerate(region.agents):
-            self._add_agent(agent, (region.number, index), agent.start_ms - region.start_ms)
-
-    def _add_agent(self, agent: Agent, branch: Branch, later_ms: float) -> None:
-        self._add_wait(agent.start_ms - later_ms, later_ms, branch)
-        self._add_line(agent.line, branch)
-
-    def _add_line(self, line: Line, branch: Branch) -> None:
-        conversation = self._new_conversation()
-        if line:
-            self._add_call(line[0], branch, conversation, 0)
-        for index, (previous, sent) in enumerate(pairwise(line), 1):
-            self._add_gap(previous, sent, branch)
-            self._add_call(sent, branch, conversation, index)
-
-    def _add_gap(self, previous: Sent, sent: Sent, branch: Branch | None) -> None:
-        think_ms = sent.request.think_ms
-        if previous.ended_ms is not None:
-            gap_ms = max(sent.sent_ms - previous.ended_ms, 0.0) if think_ms is None else think_ms
-            self._add_client_time(previous, sent, min(previous.ended_ms, sent.sent_ms), gap_ms, branch)
-            return
-        between_ms = sent.sent_ms - previous.sent_ms
-        self.notes.add("answer without api_time before a gap (gap at most the time between the requests)")
-        gap_ms = between_ms if think_ms is None else min(think_ms, between_ms)
-        self._add_client_time(previous, sent, sent.sent_ms - gap_ms, gap_ms, branch)
-
-    def _add_client_time(
-        self, previous: Sent, sent: Sent, at_ms: float, duration_ms: float, branch: Branch | None
-    ) -> None:
-        """Add what the client did before a request: tools, if that is what the last answer asked for, or a wait."""
-        if previous.request.stop != "tool_use" or not sent.request.takes_tool_result:
-            self._add_wait(at_ms, duration_ms, branch)
-            return
-        self._add(
-            at_ms,
-            ToolCall(
-                tool_call_id="t0",  # numbered when all are in order
-                tool_name="tool0",
-                duration_ms=_rounded(max(duration_ms, 0.0)),
-                call=previous.call,
-                at_ms=self._since_start(at_ms),
-                time_source="gap",
-                branch=branch,
-                branch_path=_display(branch),
-            ),
-        )
-
-    def _add_wait(self, at_ms: float, duration_ms: float, branch: Branch | None) -> None:
-        if duration_ms <= 0:
-            return
-        wait = Wait(
-            kind="think",
-            duration_ms=_rounded(duration_ms),
-            at_ms=self._since_start(at_ms),
-            branch=branch,
-            branch_path=_display(branch),
-        )
-        self._add(at_ms, wait)
-
-    def _add_call(self, sent: Sent, branch: Branch | None, conversation: int, index: int) -> None:
-        request = sent.request
-        self._add(
-            sent.sent_ms,
-            Call(
-                call=sent.call,
-                domain=self.domains[sent.call],
-                conversation_id=conversation,
-                message_index=2 * index + 1,
-                prompt_tokens=request.prompt_tokens,
-                completion_tokens=request.completion_tokens,
-                prefix=self.prefixes[sent.call],
-                finish_reason=_FINISH_REASONS.get(request.stop, "unknown"),
-                at_ms=self._since_start(sent.sent_ms),
-                ttft_ms=None if request.ttft_ms is None else _rounded(request.ttft_ms),
-                duration_ms=None if request.api_ms is None else _rounded(request.api_ms),
-                branch=branch,
-                branch_path=_display(branch),
-            ),
-        )
-
-    def _add(self, at_ms: float, event: TraceEvent) -> None:
-        self.timed.append((at_ms, event))
-
-    def _new_conversation(self) -> int:
-        self.conversations += 1
-        return self.conversations - 1
-
-    def _since_start(self, at_ms: float) -> float:
-        return max(_rounded(at_ms - self.zero_ms), 0.0)
+    def _keep(self, session: _Session, trace: Trace, scope: Aspect | None) -> None:
+        validate(trace)
+        self.traces[session.place] = trace
+        _note(trace, self.fidelity)
+        if scope is not None:
+            self.fidelity.note(scope)
 
 
-def _rounded(milliseconds: float) -> float:
-    """Round to microseconds: the rest is noise of the conversion from seconds."""
-    return round(milliseconds, 3)
+def _domains(calls: Sequence[Sent], models: dict[str | None, int]) -> list[int]:
+    """Return the domain of each call, numbering models by their first call."""
+    return [models.setdefault(sent.request.model, len(models)) for sent in calls]
 
 
-def _display(branch: Branch | None) -> tuple[int, ...]:
-    return () if branch is None else (branch[1],)
+def _ranks(traces: Sequence[Trace]) -> list[tuple[int, ...] | None]:
+    """Return the ranks of calls that come one trace after the other."""
+    ranks: list[tuple[int, ...] | None] = []
+    first = 0
+    for trace in traces:
+        calls = sum(1 for _ in trace.calls())
+        ranks.append(tuple(range(first, first + calls)))
+        first += calls
+    return ranks
+
+
+def _note(trace: Trace, fidelity: Fidelity) -> None:
+    calls, events = list(trace.calls()), trace.events
+    for aspect in (LENGTHS, DOMAINS, TIMES, PREFIXES, OUTPUTS, MESSAGES):
+        fidelity.note(aspect, len(calls))
+    timed = sum(call.duration_ms is not None for call in calls)
+    fidelity.note(DURATIONS, timed)
+    fidelity.note(NO_DURATIONS, len(calls) - timed)
+    fidelity.note(FIRST_TOKENS, sum(call.ttft_ms is not None for call in calls))
+    fidelity.note(REASONING, sum(call.reasoning_unsized for call in calls))
+    fidelity.note(TOOLS, sum(isinstance(event, ToolCall) for event in events))
+    fidelity.note(WAITS, sum(isinstance(event, Wait) for event in events))
+    fidelity.note(AGENTS, sum(event.num_branches for event in events if isinstance(event, ParallelStart)))
+    fidelity.note(JOINS, sum(isinstance(event, ParallelEnd) for event in events))
+    fidelity.note(SIZES)

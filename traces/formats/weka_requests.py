@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rotoscope.traces.formats.fields import Fields, Notes
 from rotoscope.traces.reader import parse_json
@@ -22,6 +22,8 @@ class SourceRequest:
     completion_tokens: int
     block_ids: tuple[int, ...]
     takes_tool_result: bool
+    thinks: bool
+    """Whether its answer holds reasoning; how much is not in the file."""
     stop: str
     api_ms: float | None
     """From sending it to the end of its answer."""
@@ -44,10 +46,12 @@ Entry: TypeAlias = SourceRequest | SourceAgent
 
 @dataclass(frozen=True, slots=True)
 class SourceTrace:
-    """A whole file."""
+    """A session: a whole file, or a line of one."""
 
     trace_id: str
     block_size: int
+    is_global: bool
+    """Whether block ids mean the same in all sessions of the file."""
     entries: tuple[Entry, ...]
     notes: Notes
 
@@ -72,18 +76,21 @@ _AGENT_KEYS = frozenset(
 
 
 def parse_weka(data: bytes) -> SourceTrace:
-    """Parse the bytes of a Weka trace; raise TraceError where it is damaged."""
-    raw = Fields.of(parse_json(data))
-    notes = Notes()
+    """Parse the bytes of one session; raise TraceError where it is damaged."""
+    return parse_session(parse_json(data), Notes())
+
+
+def parse_session(value: Any, notes: Notes, *, line: int | None = None) -> SourceTrace:
+    """Check the JSON value of a session; raise TraceError where it is damaged."""
+    raw = Fields.of(value, line=line)
     notes.left_out(raw, {}, _TRACE_KEYS)
     scope = raw.optional_text("hash_id_scope") or "local"
     if scope not in ("local", "global"):
         raise raw.error("hash_id_scope", "expected 'local' or 'global'")
-    notes.add("hash_id_scope global (read as local: what traces share among each other is lost)", scope == "global")
     block_size = raw.count("block_size", least=1)
     requests = enumerate(raw.items("requests"))
-    entries = tuple(_entry(Fields.of(value, event=index), block_size, notes) for index, value in requests)
-    return SourceTrace(raw.text("id"), block_size, entries, notes)
+    entries = tuple(_entry(Fields.of(value, event=index, line=line), block_size, notes) for index, value in requests)
+    return SourceTrace(raw.text("id"), block_size, scope == "global", entries, notes)
 
 
 def _entry(fields: Fields, block_size: int, notes: Notes) -> Entry:
@@ -92,7 +99,7 @@ def _entry(fields: Fields, block_size: int, notes: Notes) -> Entry:
     notes.left_out(fields, {}, _AGENT_KEYS)
     requests = []
     for number, inner in enumerate(fields.items("requests")):
-        inner_fields = Fields.of(inner, event=fields.event, place=f"requests[{number}]")
+        inner_fields = Fields.of(inner, event=fields.event, place=f"requests[{number}]", line=fields.line)
         if inner_fields.optional_text("type") == "subagent":
             raise inner_fields.error("type", "expected a request, found a sub-agent inside a sub-agent")
         requests.append(_request(inner_fields, block_size, notes))
@@ -113,6 +120,7 @@ def _request(fields: Fields, block_size: int, notes: Notes) -> SourceRequest:
         completion_tokens=fields.count("out"),
         block_ids=_block_ids(fields, prompt_tokens, block_size),
         takes_tool_result="tool_result" in fields.texts("input_types"),
+        thinks="thinking" in fields.texts("output_types"),
         stop=fields.optional_text("stop") or "",
         api_ms=fields.optional_milliseconds("api_time", unit_ms=SECOND_MS),
         think_ms=fields.optional_milliseconds("think_time", unit_ms=SECOND_MS),

@@ -1,7 +1,8 @@
 """When the requests of a Weka trace were sent, and which of its sub-agents ran side by side.
 
-1. Inner times of a sub-agent are relative to its start when the first of them is less than the `t` of its entry.
-2. An entry with a duration is logged when its result arrives, so its start is t - duration; unless that is before the
+1. Inner times of a sub-agent are relative to its start when the first of them is less than the `t` of its entry. Else
+   they are absolute, and `t` is the start.
+2. Where they are relative, an entry with a duration is logged when its result arrives, so its start is t - duration; unless that is before the
    answer that precedes the entry, then `t` is the start. (In the published files every sub-agent with a duration then
    starts within a second after the answer that asked for it, and the parent's next prompt has its result. With `t` as
    the start half of the results would have been used before they were there.)
@@ -119,7 +120,7 @@ def _agent(entry: SourceAgent, parent: Line) -> Agent:
     line = [Sent(request, request.at_ms + (start_ms if relative else 0.0)) for request in entry.requests]
     line.sort(key=_when)
     if line and not relative:
-        start_ms = line[0].sent_ms
+        start_ms = min(entry.at_ms, line[0].sent_ms)
     ends = [sent.ended_ms or sent.sent_ms for sent in line]
     return Agent(line, start_ms, max([start_ms + (entry.duration_ms or 0.0), *ends]))
 

@@ -7,9 +7,25 @@ from typing import Any
 import pytest
 from foreign_traces import Json, agent, request, weka
 
-from rotoscope.traces import Call, ParallelEnd, ParallelStart, ToolCall, Trace, TraceEvent, Wait, dumps, loads
+from rotoscope.traces import (
+    Call,
+    ParallelEnd,
+    ParallelStart,
+    ToolCall,
+    Trace,
+    TraceError,
+    TraceEvent,
+    Wait,
+    dumps,
+    loads,
+)
 from rotoscope.traces.analysis.optimum import planned_hits
-from rotoscope.traces.formats.weka import read_weka
+from rotoscope.traces.corpus import Member
+from rotoscope.traces.formats import weka as weka_format
+from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.source import HEAD_BYTES, Source
+from rotoscope.traces.formats.weka import NO_SCOPE, read_weka
+from rotoscope.traces.formats.weka import read as read_all
 
 NAMES = tuple(
     f"trace_{number}.json"
@@ -47,149 +63,6 @@ def test_models_are_domains_in_the_order_of_their_first_call() -> None:
     assert [(c.domain, c.prefix.tokens) for c in trace.calls()] == [(0, 0), (1, 0), (0, 64)]
 
 
-def test_times_start_with_the_first_request_and_an_empty_answer_is_kept() -> None:
-    trace = read(request(100, [1], out=0, api_time=2.5, ttft=0.25), request(103, [1]))
-
-    first, second = trace.calls()
-    assert (first.at_ms, first.duration_ms, first.ttft_ms, first.completion_tokens) == (0, 2500, 250, 0)
-    assert (second.at_ms, second.duration_ms, second.ttft_ms) == (3000, None, None)
-
-
-def test_a_gap_with_a_tool_result_is_a_tool_and_any_other_is_a_wait() -> None:
-    used: Json = {"stop": "tool_use", "api_time": 2.0}
-    result: Json = {"input_types": ["tool_result"], "think_time": 3.0}
-
-    trace = read(request(0, [1], **used), request(5, [1], api_time=1.0, **result), request(9, [1], think_time=2.5))
-
-    assert kinds(trace) == [Call, ToolCall, Call, Wait, Call]
-    _, tool, _, wait, _ = trace.events
-    assert isinstance(tool, ToolCall)
-    assert isinstance(wait, Wait)
-    assert (tool.tool_name, tool.call, tool.at_ms, tool.duration_ms, tool.time_source) == (
-        "tool0",
-        0,
-        2000,
-        3000,
-        "gap",
-    )
-    assert (wait.kind, wait.at_ms, wait.duration_ms) == ("think", 6000, 2500)
-
-
-@pytest.mark.parametrize(("stop", "brings"), [("end_turn", "tool_result"), ("tool_use", "text")])
-def test_without_a_wish_for_tools_or_without_a_result_a_gap_is_a_wait(stop: str, brings: str) -> None:
-    trace = read(request(0, [1], stop=stop, api_time=1.0), request(5, [1], input_types=[brings]))
-
-    assert kinds(trace) == [Call, Wait, Call]
-
-
-def test_a_request_that_was_sent_before_the_answer_still_follows_its_gap() -> None:
-    trace = read(request(0, [1], api_time=10.0), request(5, [1], think_time=1.0))
-
-    assert kinds(trace) == [Call, Wait, Call]
-    assert [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)] == [(5000, 1000)]
-
-
-def test_a_tool_that_would_have_ended_before_it_began_takes_no_time() -> None:
-    asked = request(0, [1], api_time=10.0, stop="tool_use")
-
-    trace = read(asked, agent(1, request(0, [8], api_time=1.0)), request(5, [1], input_types=["tool_result"]))
-
-    assert [e.duration_ms for e in trace.events if isinstance(e, ToolCall)] == [0]
-
-
-def test_times_have_no_noise_from_their_conversion() -> None:
-    assert 2.01 * 1000 != 2010
-
-    trace = read(request(0, [1], api_time=2.01), request(4.02, [1], think_time=2.01))
-
-    assert [e.at_ms for e in trace.events if isinstance(e, Call | Wait)] == [0, 2010, 4020]
-    assert [e.duration_ms for e in trace.events if isinstance(e, Call | Wait)] == [2010, 2010, None]
-
-
-def test_no_time_is_before_the_first_request() -> None:
-    trace = read(agent(0), agent(2, request(0, [1])), request(9, [1]))
-
-    assert [(type(e), getattr(e, "at_ms", None)) for e in trace.events[:3]] == [
-        (ParallelStart, None),
-        (Wait, 0),
-        (Call, 0),
-    ]
-
-
-def test_agents_that_start_with_a_request_of_their_parent_follow_it() -> None:
-    trace = read(request(4, [0]), agent(63.5, request(0, [1]), duration_ms=60_000), request(70, [0]))
-
-    assert kinds(trace) == [Call, ParallelStart, Call, ParallelEnd, Wait, Call]
-
-
-def test_without_think_time_a_gap_is_what_the_answer_leaves() -> None:
-    trace = read(request(0, [1], api_time=2.0), request(5, [1], api_time=9.0), request(7, [1]))
-
-    assert [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)] == [(2000, 3000)]
-
-
-@pytest.mark.parametrize(("think_time", "gap_ms"), [(9.0, 4000), (3.0, 3000), (None, 4000)])
-def test_without_api_time_a_gap_is_at_most_the_time_between_requests(think_time: float | None, gap_ms: float) -> None:
-    trace = read(request(0, [1]), request(4, [1], think_time=think_time))
-
-    assert [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)] == [(4000 - gap_ms, gap_ms)]
-
-
-def test_sub_agents_are_branches_of_a_region_that_joins_when_all_have_ended() -> None:
-    agents = [
-        agent(2.5, request(0, [8], api_time=1.0), request(3, [8], think_time=2.0, api_time=1.0)),
-        agent(3, request(0, [9], api_time=3.0)),
-    ]
-    asked = request(0, [1], api_time=2.0, stop="tool_use")
-
-    trace = read(asked, *agents, request(10, [1], input_types=["tool_result"], think_time=8.0))
-
-    assert [(type(e).__name__, e.branch) for e in trace.events] == [
-        ("Call", None),
-        ("Wait", None),
-        ("ParallelStart", None),
-        ("Call", (0, 0)),
-        ("Wait", (0, 1)),
-        ("Call", (0, 1)),
-        ("Wait", (0, 0)),
-        ("Call", (0, 0)),
-        ("ParallelEnd", None),
-        ("ToolCall", None),
-        ("Call", None),
-    ]
-    gaps = [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait | ToolCall)]
-    assert gaps == [(2000, 500), (2500, 500), (3500, 2000), (6500, 3500)]
-    assert [e.conversation_id for e in trace.events if isinstance(e, Call)] == [0, 1, 2, 1, 0]
-
-
-def test_a_region_joins_later_when_a_request_of_the_parent_was_sent_before_its_end() -> None:
-    background = agent(1, request(0, [8], api_time=6.0))
-
-    parent = [request(t, [1], api_time=1) for t in (3, 5, 9)]
-
-    trace = read(request(0, [1], api_time=1), background, *parent)
-
-    assert kinds(trace) == [Call, ParallelStart, Call, Wait, Call, Wait, Call, ParallelEnd, Wait, Call]
-    waits = [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)]
-    assert waits == [(1000, 2000), (4000, 1000), (7000, 2000)]
-
-
-def test_regions_may_overlap_and_one_that_outlives_the_parent_is_never_joined() -> None:
-    slow, late = agent(1, request(0, [8], api_time=60)), agent(5, request(0, [9], api_time=60))
-
-    trace = read(request(0, [1]), slow, request(4, [1]), late)
-
-    assert kinds(trace) == [Call, ParallelStart, Call, Wait, Call, ParallelStart, Call]
-    assert [e.num_branches for e in trace.events if isinstance(e, ParallelStart)] == [1, 1]
-
-
-def test_an_agent_without_requests_still_takes_its_time() -> None:
-    trace = read(request(0, [1], api_time=1), agent(61, duration_ms=60_000), request(70, [1], think_time=69))
-
-    assert kinds(trace) == [Call, ParallelStart, ParallelEnd, Wait, Call]
-    assert [(e.at_ms, e.duration_ms) for e in trace.events if isinstance(e, Wait)] == [(61_000, 9000)]
-
-
 def test_only_agents_and_nothing_at_all_are_traces_too() -> None:
     assert kinds(read(agent(3, request(0, [1])))) == [ParallelStart, Call]
     assert read().events == ()
@@ -208,6 +81,126 @@ def test_no_name_of_the_file_survives() -> None:
     )  # fmt: skip
 
     assert b"my-" not in dumps(read_weka(data))
+
+
+def sessions(*lines: bytes, name: str = "x.jsonl") -> list[Member]:
+    return read_all(Source.of_bytes(b"\n".join(lines) + b"\n", name), Fidelity())
+
+
+def test_a_file_may_hold_a_session_a_line() -> None:
+    found = sessions(weka(request(0, [1, 2]), id="a"), b"", weka(request(0, [1, 2]), request(9, [1, 2, 3]), id="b"))
+
+    assert [(member.name, member.start_ms, member.ranks) for member in found] == [("0", None, None), ("1", None, None)]
+    assert [[(c.prefix.of, c.prefix.tokens) for c in member.trace.calls()] for member in found] == [
+        [(None, 0)],
+        [(None, 0), (0, 128)],
+    ]
+    assert len({member.trace.trace_id for member in found} | {member.trace.campaign for member in found}) == 4
+
+
+def test_one_session_is_one_trace_however_its_file_is_laid_out() -> None:
+    data = weka(request(0, [1]), request(5, [1, 2]))
+    pretty = json.dumps(json.loads(data), indent=2).encode()
+
+    assert sessions(data) == sessions(pretty) == sessions(b" ", data, b"")
+    assert [member.name for member in sessions(data)] == [""]
+
+
+def test_ids_that_hold_in_all_sessions_become_shared_prefixes() -> None:
+    first, second = request(0, [1, 2, 3]), request(0, [1, 2, 4], model="n")
+    scope: Json = {"hash_id_scope": "global"}
+
+    found = sessions(
+        weka(first, id="a", **scope),
+        weka(request(0, [9]), id="b"),
+        weka(second, request(5, [1, 2, 5]), id="c", **scope),
+    )
+
+    assert [[(c.domain, c.prefix.of, c.prefix.tokens) for c in member.trace.calls()] for member in found] == [
+        [(0, "s0", 128)],
+        [(0, None, 0)],
+        [(1, None, 0), (0, "s0", 128)],
+    ]
+    assert [[(s.id, s.kind, s.tokens) for s in member.trace.shared_prefixes] for member in found] == [
+        [("s0", "group", 128)],
+        [],
+        [("s0", "group", 128)],
+    ]
+    assert found[0].trace.campaign == found[2].trace.campaign != found[1].trace.campaign
+    assert [member.ranks for member in found] == [(0,), (1,), (2, 3)]
+
+
+def test_ids_that_hold_across_files_are_read_as_those_of_one_and_reported(caplog: pytest.LogCaptureFixture) -> None:
+    fidelity = Fidelity()
+
+    read_all(Source.of_bytes(weka(request(0, [1]), hash_id_scope="global"), "x.json"), fidelity)
+
+    assert fidelity.counts[NO_SCOPE] == 1
+    assert caplog.messages == ["x.json: 1 x hash_id_scope global in a file of one session (read as local)"]
+
+
+def test_a_session_that_stands_there_twice_is_two_traces_with_ids_of_their_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = weka(request(0, [1]), id="a")
+
+    found = sessions(data, data, data)
+
+    assert [member.name for member in found] == ["0", "1", "2"]
+    assert len({member.trace.trace_id for member in found}) == 3
+    assert len({member.trace.events for member in found}) == 1
+    (message,) = caplog.messages
+    assert "2 x session with the id of an earlier one (numbered)" in message
+    assert "2 x session with the same requests as an earlier one (kept)" in message
+
+
+def test_damage_in_a_file_of_sessions_is_named_with_its_line() -> None:
+    good = weka(request(0, [1]))
+
+    with pytest.raises(TraceError, match=r"^x\.jsonl:3: event 0: out: expected an integer from 0"):
+        sessions(good, b"", weka(request(0, [1], out=-1)))
+    with pytest.raises(TraceError, match=r"^x\.jsonl:2: "):
+        sessions(good, good[:-9])
+
+
+def test_a_session_of_more_than_a_head_is_found_with_others_or_alone() -> None:
+    long = weka(request(0, list(range(300_000))))
+    assert len(long) > HEAD_BYTES
+
+    assert len(sessions(long)) == 1
+    assert len(sessions(long, weka(request(0, [1])))) == 2
+
+
+def test_only_a_file_of_one_session_is_one_trace() -> None:
+    with pytest.raises(TraceError, match="expected one session, found 2"):
+        read_weka(weka(request(0, [1])) + b"\n" + weka(request(0, [1])), "x")
+
+
+def test_block_lists_with_and_without_the_partial_block_share_whole_blocks() -> None:
+    counted = request(5, [1, 2], tail=7) | {"hash_ids": [1, 2, 9]}
+
+    trace = read(request(0, [1, 2], tail=7), counted, request(9, [1, 2, 3]), counted | {"t": 12})
+
+    assert [(c.prefix.of, c.prefix.tokens) for c in trace.calls()] == [(None, 0), (0, 128), (0, 128), (1, 135)]
+
+
+def test_what_is_kept_and_lost_is_counted() -> None:
+    fidelity = Fidelity()
+    asked = request(0, [1], api_time=1, ttft=0.5, stop="tool_use", output_types=["thinking"])
+    answered = request(3, [1], input_types=["tool_result"])
+    data = weka(asked, answered, agent(4, request(4, [2])), request(9, [1]))
+
+    read_all(Source.of_bytes(data), fidelity)
+
+    assert fidelity.counts == {
+        **dict.fromkeys((weka_format.LENGTHS, weka_format.DOMAINS, weka_format.TIMES, weka_format.PREFIXES), 4),
+        **dict.fromkeys((weka_format.OUTPUTS, weka_format.MESSAGES), 4),
+        **dict.fromkeys((weka_format.DURATIONS, weka_format.FIRST_TOKENS, weka_format.REASONING), 1),
+        weka_format.NO_DURATIONS: 3,
+        **dict.fromkeys((weka_format.TOOLS, weka_format.AGENTS, weka_format.JOINS, weka_format.SIZES), 1),
+        weka_format.WAITS: 1,
+    }
+    assert set(fidelity.counts) <= set(weka_format.READ_ASPECTS)
 
 
 def raw(data_dir: Path, name: str) -> Json:

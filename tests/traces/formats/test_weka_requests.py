@@ -6,7 +6,8 @@ import pytest
 from foreign_traces import Json, agent, request, weka
 
 from rotoscope.traces import TraceError
-from rotoscope.traces.formats.weka_requests import SourceAgent, SourceRequest, parse_weka
+from rotoscope.traces.formats.fields import Notes
+from rotoscope.traces.formats.weka_requests import SourceAgent, SourceRequest, parse_session, parse_weka
 
 FIRST = request(0, [1, 2], tail=3)
 
@@ -90,10 +91,27 @@ def test_a_sub_agent_has_requests_of_its_own() -> None:
     assert (entry.at_ms, entry.duration_ms, len(entry.requests)) == (3000, 40, 1)
 
 
-def test_ids_that_hold_across_files_and_unknown_keys_are_noted() -> None:
-    source = parse_weka(weka(FIRST | {"note": "x"}, hash_id_scope="global", extra=1))
+def test_unknown_keys_are_noted() -> None:
+    source = parse_weka(weka(FIRST | {"note": "x"}, extra=1))
 
-    assert source.notes.counts == {
-        "hash_id_scope global (read as local: what traces share among each other is lost)": 1,
-        "unknown field (dropped)": 2,
-    }
+    assert source.notes.counts == {"unknown field (dropped)": 2}
+
+
+@pytest.mark.parametrize(("scope", "is_global"), [("local", False), ("global", True), (None, False)])
+def test_ids_hold_in_one_session_unless_they_are_said_to_hold_in_all(scope: str | None, is_global: bool) -> None:
+    assert parse_weka(weka(FIRST, hash_id_scope=scope)).is_global is is_global
+
+
+@pytest.mark.parametrize(("types", "thinks"), [(["text", "thinking"], True), (["text"], False), (None, False)])
+def test_an_answer_may_hold_reasoning_of_unknown_size(types: list[str] | None, thinks: bool) -> None:
+    (entry,) = parse_weka(weka(FIRST | {"output_types": types})).entries
+
+    assert isinstance(entry, SourceRequest)
+    assert entry.thinks is thinks
+
+
+def test_damage_in_a_line_of_sessions_is_named_with_the_line() -> None:
+    session = {"id": "x", "block_size": 64, "requests": [FIRST, agent(0) | {"requests": [FIRST | {"out": -1}]}]}
+
+    with pytest.raises(TraceError, match=re.escape(":7: event 1: requests[0].out: expected an integer from 0")):
+        parse_session(session, Notes(), line=7)

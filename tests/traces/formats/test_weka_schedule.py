@@ -25,11 +25,11 @@ def test_calls_are_numbered_by_time_and_ties_by_their_place() -> None:
     assert [sent.sent_ms for sent in found.calls()] == [0, 5000, 5000, 10000, 10000, 14000]
 
 
-def test_inner_times_that_are_not_less_than_the_entrys_are_absolute() -> None:
-    found = schedule(request(0, [0]), agent(5, request(6, [1]), request(9, [2])))
+def test_inner_times_that_are_not_less_than_the_entrys_are_absolute_and_it_stands_at_its_start() -> None:
+    found = schedule(request(0, [0], api_time=3), agent(5, request(6, [1]), request(9, [2]), duration_ms=1500))
 
     assert [sent.sent_ms for sent in found.calls()] == [0, 6000, 9000]
-    assert starts(found) == [[6000]]
+    assert starts(found) == [[5000]]
 
 
 def test_an_entry_whose_duration_reaches_back_to_the_answer_stands_at_its_end() -> None:
