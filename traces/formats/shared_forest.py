@@ -138,12 +138,12 @@ def shared_forest(rows: Iterable[Row], block_size: int) -> SharedForest:
 
 def forest_of(tree: BlockTree, sessions: Sequence[int]) -> SharedForest:
     """Return the forest of the prompts of a tree, whose sessions are given by row."""
-    owners = _Owners.of(tree, sessions)
+    owners = Owners.of(tree, sessions)
     names, groups, ancestors = _groups(tree, owners.shared)
     needed: list[set[int]] = [set() for _ in range(max(sessions, default=-1) + 1)]
     prefixes = []
     for path, session in zip(tree.paths, sessions, strict=True):
-        common = owners.shared_length(path)
+        common = owners.shared_length(path.nodes)
         if common >= path.known:
             prefix = _NO_BLOCK
             if common:
@@ -158,8 +158,8 @@ def forest_of(tree: BlockTree, sessions: Sequence[int]) -> SharedForest:
 
 
 @dataclass(slots=True)
-class _Owners:
-    """Whose the nodes of a tree are."""
+class Owners:
+    """Whose the nodes of a tree are, as far as its rows have been added."""
 
     calls: list[int] = field(default_factory=list)
     """By node: the first call that has it, by its number in its session."""
@@ -169,28 +169,29 @@ class _Owners:
     """By node: whether another session has it too."""
 
     @classmethod
-    def of(cls, tree: BlockTree, sessions: Sequence[int]) -> _Owners:
-        owners = cls(shared=bytearray(len(tree.ends)))
+    def of(cls, tree: BlockTree, sessions: Sequence[int]) -> Owners:
+        """Add all rows of a tree, whose sessions are given by row."""
+        owners = cls()
         numbers = [0] * (max(sessions, default=-1) + 1)
         for path, session in zip(tree.paths, sessions, strict=True):
-            owners._add(path, session, numbers[session])
+            owners.add(path, session, numbers[session])
             numbers[session] += 1
         return owners
 
-    def _add(self, path: Path, session: int, call: int) -> None:
-        """Note who passes; what is not shared so far below a node that is not shared belongs to one session."""
-        known = path.nodes[: path.known]
-        for node in reversed(known):
+    def add(self, path: Path, session: int, call: int) -> None:
+        """Add the next row; what is not shared so far below a node that is not shared belongs to one session."""
+        for node in reversed(path.nodes[: path.known]):
             if self.shared[node] or self.sessions[node] == session:
                 break
             self.shared[node] = True
         new = len(path.nodes) - path.known
         self.calls += [call] * new
         self.sessions += [session] * new
+        self.shared += bytes(new)
 
-    def shared_length(self, path: Path) -> int:
+    def shared_length(self, nodes: Sequence[int]) -> int:
         """Return how many leading nodes of a path are shared."""
-        return bisect_left(path.nodes, True, key=lambda node: not self.shared[node])
+        return bisect_left(nodes, True, key=lambda node: not self.shared[node])
 
 
 def _groups(

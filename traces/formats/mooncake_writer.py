@@ -1,0 +1,191 @@
+"""Write traces as Mooncake JSONL: a row a call, block ids of one scope for all traces, in the order of the corpus.
+
+`write_mooncake` gives every row its time; which calls belong to one session the rows do not say. `write_mooncake_sessions`
+writes AIPerf's dialect: a row has the `session_id` of its trace, the first one of a session its time, and the others the
+`delay` since the answer before them.
+
+Where all traces have a place in one order, rows stand in it; else they are in the order of their times, or one trace
+after the other where times are missing. Traces without a common clock start together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from rotoscope.traces.corpus import Member, calls_in_order
+from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.formats.block_ids import block_ids
+from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.model import Call, DropKvCache, Embedding, Message, ToolCall, Trace, Wait
+
+LENGTHS = Aspect("prompt and output lengths", "kept")
+WHOLE = Aspect("common prefixes", "kept", "as block ids")
+CUT = Aspect("common prefixes", "approximated", "cut to whole blocks")
+BOUNDS = Aspect("how sure common prefixes are", "lost")
+TIMES = Aspect("arrival times and order", "kept")
+STARTS = Aspect("arrival times", "approximated", "without a common clock all traces start together", unit="traces")
+SESSIONS = Aspect("sessions", "kept", unit="sessions")
+NO_SESSIONS = Aspect("sessions", "lost", "rows do not say which of them belong together", unit="sessions")
+FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns follow from the delays")
+DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
+NO_GAPS = Aspect("tools and waits", "lost", "only arrival times are written", unit="events")
+TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
+LINES = Aspect("branches", "approximated", "calls of branches follow one another")
+BRANCHES = Aspect("branches", "lost", "arrival times remain")
+REASONING = Aspect("which output is reasoning", "lost")
+SPEED = Aspect("durations and times to the first token", "lost")
+CACHED = Aspect("cached tokens that servers reported", "lost")
+SYSTEM = Aspect("which shared prefixes are system prompts", "lost", unit="traces")
+OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events")
+
+_ALWAYS_LOST = (BOUNDS, REASONING, SPEED, CACHED, SYSTEM, OTHERS)
+WRITE_ASPECTS = (LENGTHS, WHOLE, CUT, TIMES, STARTS, NO_SESSIONS, NO_GAPS, BRANCHES, *_ALWAYS_LOST)
+WRITE_SESSIONS_ASPECTS = (
+    *(LENGTHS, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
+    *_ALWAYS_LOST,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutRow:
+    """A call that becomes a row."""
+
+    member: int
+    """Index of its trace."""
+    call: Call
+    block_ids: tuple[int, ...]
+    at_ms: float | None
+    """On the clock of the corpus."""
+
+
+def write_mooncake(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    """Yield the rows of a Mooncake file; raise UnusableInput where a call has no time."""
+    rows = out_rows(members, block_size)
+    for row in rows:
+        if row.at_ms is None:
+            raise UnusableInput(
+                f"trace {members[row.member].name!r}: call {row.call.call} has no time: write mooncake-sessions, whose "
+                "rows have delays instead"
+            )
+    note_rows(rows, members, fidelity, block_size=block_size)
+    traces = [member.trace for member in members]
+    fidelity.note(TIMES, len(rows))
+    fidelity.note(NO_SESSIONS, sum(1 for trace in traces if sum(1 for _ in trace.calls()) > 1))
+    fidelity.note(NO_GAPS, sum(isinstance(event, ToolCall | Wait) for trace in traces for event in trace.events))
+    fidelity.note(BRANCHES, sum(row.call.branch is not None for row in rows))
+    return (_line({"timestamp": as_number(row.at_ms or 0.0), **request_fields(row)}) for row in rows)
+
+
+def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    """Yield the rows of a file in AIPerf's dialect; what has no time is left without."""
+    rows = out_rows(members, block_size)
+    note_rows(rows, members, fidelity, block_size=block_size)
+    delays = [gaps_before(member.trace) for member in members]
+    firsts = [min((call.call for call in member.trace.calls()), default=None) for member in members]
+    later = [row for row in rows if row.call.call != firsts[row.member]]
+    fidelity.note(SESSIONS, len(members))
+    fidelity.note(TIMES, sum(row.at_ms is not None for row in rows) - sum(row.at_ms is not None for row in later))
+    fidelity.note(FIRST_TIMES, sum(row.at_ms is not None for row in later))
+    fidelity.note(DELAYS, len(later))
+    fidelity.note(TOOLS, sum(isinstance(event, ToolCall) for member in members for event in member.trace.events))
+    fidelity.note(LINES, sum(row.call.branch is not None for row in rows))
+    return (
+        _line(
+            _session_row(
+                row,
+                members[row.member].name or str(row.member),
+                None if row.call.call == firsts[row.member] else delays[row.member][row.call.call],
+            )
+        )
+        for row in rows
+    )
+
+
+def _session_row(row: OutRow, session: str, delay_ms: float | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"session_id": session}
+    if delay_ms is not None:
+        fields["delay"] = as_number(delay_ms)
+    elif row.at_ms is not None:
+        fields["timestamp"] = as_number(row.at_ms)
+    return {**fields, **request_fields(row)}
+
+
+def out_rows(members: Sequence[Member], block_size: int) -> list[OutRow]:
+    """Return the rows of all calls in their order, with one id for each block, the partial last one included."""
+    ids = block_ids(members, block_size, with_partial=True)
+    places = [{call.call: place for place, call in enumerate(member.trace.calls())} for member in members]
+    starts = [0.0 if member.start_ms is None else member.start_ms for member in members]
+    rows = []
+    for index, call in calls_in_order(members):
+        at_ms = None if call.at_ms is None else round(starts[index] + call.at_ms, 3)
+        rows.append(OutRow(index, call, ids[index][places[index][call.call]], at_ms))
+    if any(member.ranks is None for member in members) and all(row.at_ms is not None for row in rows):
+        rows.sort(key=lambda row: row.at_ms or 0.0)
+    return rows
+
+
+def request_fields(row: OutRow) -> dict[str, Any]:
+    """Return what every dialect says of a request."""
+    return {
+        "input_length": row.call.prompt_tokens,
+        "output_length": row.call.completion_tokens,
+        "hash_ids": row.block_ids,
+    }
+
+
+def as_number(milliseconds: float) -> float | int:
+    """Return a whole number of milliseconds as an integer, as files of the field have it."""
+    return int(milliseconds) if milliseconds == int(milliseconds) else milliseconds
+
+
+def gaps_before(trace: Trace) -> dict[int, float]:
+    """Return for each call the time from the answer of the call before it, in the order of their numbers.
+
+    Where times of both are not known it is the sum of the waits and tools before it on its branch.
+    """
+    slept = _slept_before(trace)
+    gaps: dict[int, float] = {}
+    answered_ms = None
+    for call in trace.calls():
+        gaps[call.call] = slept[call.call]
+        if call.at_ms is not None and answered_ms is not None:
+            gaps[call.call] = max(round(call.at_ms - answered_ms, 3), 0.0)
+        answered_ms = None if call.at_ms is None or call.duration_ms is None else call.at_ms + call.duration_ms
+    return gaps
+
+
+def _slept_before(trace: Trace) -> dict[int, float]:
+    slept: dict[int, float] = {}
+    since_call: dict[object, float] = {}
+    for event in trace.events:
+        if isinstance(event, Wait | ToolCall):
+            since_call[event.branch] = since_call.get(event.branch, 0.0) + event.duration_ms
+        elif isinstance(event, Call):
+            slept[event.call] = round(since_call.pop(event.branch, 0.0), 3)
+    return slept
+
+
+def note_rows(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> None:
+    """Note what every dialect keeps and loses."""
+    calls = [row.call for row in rows]
+    traces = [member.trace for member in members]
+    cut = sum(call.prefix.tokens % block_size != 0 and call.prefix.tokens != call.prompt_tokens for call in calls)
+    fidelity.note(LENGTHS, len(calls))
+    fidelity.note(WHOLE, len(calls) - cut)
+    fidelity.note(CUT, cut)
+    fidelity.note(STARTS, sum(member.start_ms is None for member in members) if len(members) > 1 else 0)
+    fidelity.note(BOUNDS, sum(call.prefix.least != call.prefix.greatest for call in calls))
+    fidelity.note(REASONING, sum(call.reasoning_tokens > 0 for call in calls))
+    fidelity.note(SPEED, sum(call.duration_ms is not None or call.ttft_ms is not None for call in calls))
+    fidelity.note(CACHED, sum(call.cached_tokens is not None for call in calls))
+    fidelity.note(SYSTEM, sum(any(s.kind == "system" for s in trace.shared_prefixes) for trace in traces))
+    others = (Message, Embedding, DropKvCache)
+    fidelity.note(OTHERS, sum(isinstance(event, others) for trace in traces for event in trace.events))
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return orjson.dumps(row) + b"\n"
