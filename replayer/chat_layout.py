@@ -85,10 +85,10 @@ class _Plan:
         self._template = template
         self._ids = ids
         self._streams: dict[int | str, _Stream] = {}
-        self._beyond: dict[tuple[_Stream, int], _Leaving] = {}
-        """Where a first prompt leaves a stream with tokens of the template: the place behind them, where others leave it."""
-        self._ended: dict[tuple[_Stream, int], _Stream] = {}
-        """The first prompt whose last message ends at a token of a stream."""
+        self._beyond: dict[tuple[_Stream, int, Role], _Leaving] = {}
+        """Where a first prompt leaves what somebody says with tokens of the template: the place behind them."""
+        self._ended: dict[tuple[_Stream, int, int], _Stream] = {}
+        """The first prompt whose last message ends at a token of a stream, by cache domain."""
         self._groups: set[str] = set()
         """Shared prefixes of which each copy of a corpus has its own, for those that lose the one they begin like."""
         self._layouts: dict[int, Layout] = {}
@@ -142,10 +142,10 @@ class _Plan:
         for stream, content, most in _contents(of, of.position(call.prefix.tokens) if of else 0):
             tokens = self._furthest(content, most, call.prompt_tokens, parts=parts)
             if tokens is not None and tokens > stream.leaves_at:
-                same = self._ended.get((stream, tokens)) if tokens + self._template.tail == call.prompt_tokens else None
-                if same is not None:
+                same = self._ended.get((stream, tokens, call.domain))
+                if same is not None and tokens + self._template.tail == call.prompt_tokens:
                     return _Leaving(same, same.prompt_tokens, None)
-                return self._beyond.get((stream, tokens)) or _Leaving(stream, tokens, content)
+                return self._beyond.get((stream, tokens, content.role)) or _Leaving(stream, tokens, content)
         return _Leaving(None, 0, None)
 
     def _furthest(self, content: _Content, most: int, prompt_tokens: int, *, parts: bool) -> int | None:
@@ -171,7 +171,7 @@ class _Plan:
             fixed.append((end, self._ids.tail))
         if at <= end:
             owner = leaving.of if leaving.of and at == end == leaving.tokens else stream
-            self._ended.setdefault((owner, end), stream)
+            self._ended.setdefault((owner, end, call.domain), stream)
             begins = content is None or content.role == "assistant" or at == content.start
             stream.contents.append(_Content("user", at, end, begins=begins))
         stream.contents.append(self._answer(end, stream.prompt_tokens, call.completion_tokens))
@@ -193,14 +193,14 @@ class _Plan:
         answer = _Content("assistant", start, stop)
         stream.contents.append(answer)
         if content.missing:
-            self._beyond[leaving.of, at] = _Leaving(stream, start, answer)
+            self._beyond[leaving.of, at, "assistant"] = _Leaving(stream, start, answer)
         self._go_back(stream, stream, stop, end)
         return [(at, ids.turn[template.turn - content.missing :]), (stop, ids.back)], stop + template.back
 
     def _go_back(self, stream: _Stream, of: _Stream, at: int, end: int) -> None:
         """Note that the other stream is left at a token by an own message of the user."""
         start = at + self._template.back
-        self._beyond[of, at] = _Leaving(stream, start, _Content("user", start, end))
+        self._beyond[of, at, "assistant"] = _Leaving(stream, start, _Content("user", start, end))
 
     def _answer(self, end: int, prompt_tokens: int, output_tokens: int) -> _Content:
         template = self._template
