@@ -49,10 +49,13 @@ def _read_end(event: Event) -> Told:
 
 
 def _prompt_usage(usage: Event) -> Usage:
-    """Add the parts of the prompt up; a prompt of no tokens is one that is not yet counted."""
-    cached = count(usage.get("cache_read_input_tokens"))
-    parts = [count(usage.get("input_tokens")), count(usage.get("cache_creation_input_tokens")), cached]
-    total = sum(part for part in parts if part)
+    """Add the parts of the prompt up; a prompt of no tokens is one that is not yet counted.
+
+    Dynamo (1.6.1) leaves out what was read from the cache where that is nothing, and tells what was written to it.
+    """
+    read, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
+    total = (count(usage.get("input_tokens")) or 0) + (read or 0) + (written or 0)
+    cached = 0 if read is None and written is not None else read
     return Usage(total, None, cached) if total else Usage()
 
 

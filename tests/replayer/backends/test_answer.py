@@ -361,6 +361,30 @@ def test_text_is_kept_as_it_was_whatever_it_looks_like(dialect: Dialect, texts: 
     assert exchange.output_text == texts
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "prompt_tokens", "cached_tokens"),
+    [
+        ({"input_tokens": 104}, {"input_tokens": 8, "cache_read_input_tokens": 96}, 104, 96),
+        ({"input_tokens": 81, "cache_creation_input_tokens": 0}, {"input_tokens": 104}, 104, 0),
+        ({"input_tokens": 104}, {}, 104, None),
+        ({"input_tokens": 0, "cache_read_input_tokens": 0}, {}, None, None),
+        ({"input_tokens": 1, "cache_read_input_tokens": 103}, {"input_tokens": 0}, 104, 103),
+    ],
+)
+def test_a_prompt_of_messages_is_counted_in_parts(
+    start: dict[str, int], end: dict[str, int], prompt_tokens: int | None, cached_tokens: int | None
+) -> None:
+    events: list[Payload] = [
+        {"type": "message_start", "message": {"usage": start}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": end | {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+
+    exchange = read(MESSAGES, wire(events))
+
+    assert (exchange.prompt_tokens, exchange.cached_tokens) == (prompt_tokens, cached_tokens)
+
+
 def test_keep_alives_say_nothing_and_have_no_end() -> None:
     exchange = Exchange(prompt=b"[]", output_tokens=1)
     answer = answer_of(exchange, MESSAGES)
