@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rotoscope.testing import make_trace
 from rotoscope.traces.analysis.hit_rates import HIT_RATES, RequestHit, request_hits
 from rotoscope.traces.analysis.optimum import Assumptions
 from rotoscope.traces.corpus import Member
+from rotoscope.traces.formats import open_traces
 
 REQUESTS = [
     RequestHit(prompt_tokens=25, hit_tokens=0, block_size=10),
@@ -49,3 +52,20 @@ def test_requests_come_in_the_order_of_the_corpus() -> None:
     requests = request_hits([one, other], 16, Assumptions(preload=False))
 
     assert [(hit.prompt_tokens, hit.hit_tokens) for hit in requests] == [(60, 0), (100, 40)]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("conversation", [0.3664, 0.3736, 0.3819, 0.3843, 0.4094, 0.3981]),
+        ("synthetic", [0.6396, 0.6512, 0.6594, 0.4232, 0.4315, 0.8627]),
+    ],
+)
+def test_the_published_files_have_their_known_rates_under_each_definition(
+    name: str, expected: list[float], data_dir: Path
+) -> None:
+    members = [one.member for one in open_traces([data_dir / "mooncake" / f"{name}_trace.jsonl"])]
+
+    requests = request_hits(members, 512, Assumptions(preload=False))
+
+    assert [round(rate.of([requests]), 4) for rate in HIT_RATES] == expected
