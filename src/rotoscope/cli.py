@@ -15,6 +15,7 @@ import typer
 from rotoscope import __version__
 from rotoscope.commands.analyze import analyze
 from rotoscope.commands.convert import convert
+from rotoscope.commands.doctor import doctor
 from rotoscope.commands.record import record
 from rotoscope.commands.recover import recover
 from rotoscope.commands.replay import replay
@@ -45,6 +46,7 @@ def rotoscope(
 
 app.command()(analyze)
 app.command()(convert)
+app.command()(doctor)
 app.command(context_settings={"allow_interspersed_args": False})(record)  # options behind COMMAND are its own
 app.command()(recover)
 app.command()(replay)
