@@ -2,10 +2,55 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from typing import Any
+
 from foreign_traces import agent, call, fork, join, message, request, tool, trtllm, weka
 
 from rotoscope.testing import make_trace
 from rotoscope.traces import dumps
+
+
+def lines(rows: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def row(length: int, *ids: int, **more: Any) -> dict[str, Any]:
+    return {"input_length": length, "output_length": 7, "hash_ids": ids, **more}
+
+
+MOONCAKE = [
+    row(700, 1, 2, timestamp=0),
+    row(1500, 1, 3, 4, timestamp=3000),
+    row(1600, 1, 3, 5, 6, timestamp=9000),
+    row(700, 1, 2, timestamp=9000),
+]
+SESSIONS = [
+    row(700, 1, 2, session_id="a", timestamp=0),
+    row(600, 1, 7, session_id="b", timestamp=10),
+    row(1500, 1, 3, 4, session_id="a", delay=250.5),
+]
+AGENTIC = [
+    row(700, 1, 2, timestamp=0, request_id="r0", session_id="a", wait_for=[], branches=["r1"]),
+    row(600, 1, 7, delay=5, request_id="r1", session_id="b", wait_for=["r0"], branches=[], prefix_reset=True),
+    row(
+        1500,
+        *(1, 3, 4),
+        request_id="r2",
+        session_id="a",
+        wait_for=["r0", "r1"],
+        branches=[],
+        delay=3.0,
+        tool_wait_ms=40.0,
+        tool_events=[{"tool_class": "shell", "started_at_unix_ms": 1790000000000, "duration_ms": 40.0}],
+    ),
+]
+BAILIAN = [
+    {**row(40, 1, 2, 3, timestamp=0.5), "chat_id": 1, "parent_chat_id": -1, "turn": 1, "type": "text"},
+    {**row(70, 1, 2, 4, 5, 6, timestamp=2.5), "chat_id": 2, "parent_chat_id": 1, "turn": 2, "type": "text"},
+    {**row(20, 9, 8, timestamp=2.5), "chat_id": 3, "parent_chat_id": -1, "turn": 1, "type": "search"},
+]
 
 SAMPLES: dict[str, list[bytes]] = {
     "rotoscope": [dumps(make_trace(turns=3)), dumps(make_trace(system=0))],
@@ -35,6 +80,11 @@ SAMPLES: dict[str, list[bytes]] = {
             request(21, [1, 2, 9], out=0),
         ),
         weka(request(0, [1], api_time=1.0), agent(3, request(0, [2])), request(9, [1, 2])),
+        weka(request(0, [1])) + b"\n" + weka(request(0, [1, 2]), id="b", hash_id_scope="global") + b"\n",
     ],
+    "mooncake": [lines(MOONCAKE)],
+    "mooncake-sessions": [lines(SESSIONS)],
+    "mooncake-agentic": [lines(AGENTIC)],
+    "bailian": [lines(BAILIAN)],
 }
 """By the name of the format."""
