@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,17 +49,25 @@ class LabelledTrace:
 
 
 def open_trace(path: str | Path) -> Trace:
-    """Read one trace file of any known format; raise TraceError where it is none, damaged, or holds many."""
-    with opened(Path(path)) as source:
+    """Read one trace of any known format, given as FILE, or as FILE#NAME where the file holds many.
+
+    Raise TraceError where it is none, damaged, or one of many that is not named.
+    """
+    file, name = _file_and_name(Path(path))
+    with opened(file) as source:
         members = read_source(source)[1]
+    if name is not None:
+        return _named(members, name, file).trace
     if len(members) != 1:
-        raise TraceError(f"expected one trace, found {len(members)}: open_traces reads them all", path=str(path))
+        example = f", {file.name}#{members[0].name} for one" if members else ""
+        raise TraceError(f"expected one trace, found {len(members)}: name one{example}", path=str(path))
     return members[0].trace
 
 
 def open_traces(paths: Iterable[str | Path], fidelity: Fidelity | None = None) -> list[LabelledTrace]:
     """Read files and folders, these with all below them in sorted order; each may be given as LABEL=PATH.
 
+    FILE#NAME is one trace of a file that holds many.
     Without a label a trace gets the name of its folder. Files in a folder that are no traces are skipped with a
     warning, damaged traces are not. What the readers kept and lost is noted in `fidelity`. Raise UnusableInput where a
     path cannot be read or holds no trace.
@@ -78,9 +86,11 @@ def read_source(source: Source, fidelity: Fidelity | None = None) -> tuple[Forma
 
 def _open_one(given: str | Path, fidelity: Fidelity) -> list[LabelledTrace]:
     label, path = _label_and_path(given)
+    path, name = _file_and_name(path)
     if not path.is_dir():
         with opened(path) as source:
-            return _labelled(label, path, read_source(source, fidelity)[1])
+            members = read_source(source, fidelity)[1]
+        return _labelled(label, path, members if name is None else [_named(members, name, path)])
     found = [trace for file in _files_below(path) for trace in _traces_or_nothing(label, file, fidelity)]
     if not found:
         raise UnusableInput(f"{path}: no trace in this folder or below; give a trace file or another folder")
@@ -115,6 +125,20 @@ def _label_and_path(given: str | Path) -> tuple[str | None, Path]:
     if not label or not rest:
         raise UnusableInput(f"{text!r}: expected LABEL=PATH")
     return label, Path(rest)
+
+
+def _file_and_name(path: Path) -> tuple[Path, str | None]:
+    """Split FILE#NAME, unless there is a file of that name."""
+    file, separator, name = path.name.rpartition("#")
+    return (path.with_name(file), name) if separator and file and not os.path.lexists(path) else (path, None)
+
+
+def _named(members: Sequence[Member], name: str, file: Path) -> Member:
+    for member in members:
+        if member.name == name:
+            return member
+    known = f"names from {members[0].name!r} to {members[-1].name!r}" if members else "no trace"
+    raise TraceError(f"no trace {name!r}: there are {known}", path=str(file))
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def analyze(
     paths: Annotated[
         list[str],
-        typer.Argument(help="Trace files or folders, ours or foreign; LABEL=PATH names a group.", metavar="PATH"),
+        typer.Argument(
+            help="Trace files or folders, ours or foreign; FILE#NAME is one of many, LABEL=PATH names a group.",
+            metavar="PATH",
+        ),
     ],
     profile: Annotated[
         str | None, typer.Option(help="Engine profile whose blocks and decode reuse the optimum assumes.")

@@ -9,7 +9,14 @@ import typer
 TIME_LINE_WIDTH = 40
 
 
-def show(trace: Annotated[str, typer.Argument(help="A trace file, ours or foreign.", metavar="TRACE")]) -> None:
+def show(
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A trace file, ours or foreign; FILE#NAME is one trace of a file that holds many.", metavar="TRACE"
+        ),
+    ],
+) -> None:
     """Show one trace: branches, calls, what each shared with what, tools, waits and a time line.
 
     Example: rotoscope show run.trace.json

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dumps, loads
 from rotoscope.traces.formats import read_trtllm, read_weka
 from rotoscope.traces.formats.recognise import open_trace, open_traces
+from rotoscope.traces.formats.registry import FORMATS
 from rotoscope.traces.formats.source import HEAD_BYTES
 
 CALL = Call(
@@ -80,9 +81,8 @@ def test_anything_else_is_refused_by_name(tmp_path: Path, data: bytes, found: st
     with pytest.raises(TraceError) as caught:
         open_trace(path)
 
-    assert str(caught.value) == f"{path}: expected a trace (Rotoscope, TensorRT-LLM, Weka), found {found}".replace(
-        "expected a trace (Rotoscope, TensorRT-LLM, Weka), found an empty", "expected a trace, found an empty"
-    )
+    titles = "" if "empty" in found else f" ({', '.join(known.title for known in FORMATS)})"
+    assert str(caught.value) == f"{path}: expected a trace{titles}, found {found}"
     assert caught.value.exit_code == 2
 
 
@@ -161,6 +161,30 @@ def test_a_trace_may_come_through_a_pipe(tmp_path: Path) -> None:
 
     assert len(list(open_trace(f"/dev/fd/{reading}").calls())) == 3
     os.close(reading)
+
+
+TWO = b"\n".join(
+    json.dumps({"timestamp": t, "input_length": 600, "output_length": 1, "hash_ids": [t, t + 1]}).encode()
+    for t in (0, 5)
+)
+
+
+def test_one_trace_of_many_is_named_behind_its_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "many.jsonl", TWO)
+    names = [trace.member.name for trace in open_traces([path])]
+
+    assert [trace.name for trace in open_traces([f"{path}#{names[1]}"])] == [f"many.jsonl#{names[1]}"]
+    assert open_trace(f"{path}#{names[1]}") == open_traces([path])[1].trace
+    with pytest.raises(TraceError, match=f"expected one trace, found 2: name one, many.jsonl#{names[0]} for one"):
+        open_trace(path)
+    with pytest.raises(TraceError, match=f"no trace 'x': there are names from '{names[0]}' to '{names[1]}'"):
+        open_trace(f"{path}#x")
+
+
+def test_a_file_may_have_a_hash_in_its_name(tmp_path: Path) -> None:
+    path = written(tmp_path, "a#b", OURS)
+
+    assert open_trace(path) == open_traces([path])[0].trace
 
 
 def test_folders_are_read_below_in_order_and_what_is_no_trace_is_named(
