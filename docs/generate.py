@@ -10,6 +10,7 @@ A part begins with `<!-- begin WHAT -->` and ends with `<!-- end -->`. WHAT is o
     options of COMMAND    usage, arguments and options of a command
     commands in FOLDER    the list of commands, whose pages are in that folder
     hit rates             the definitions of the hit rate
+    engine profiles       what each engine can reuse of a prompt
     reading by MODULE     what a reader in rotoscope.traces.formats keeps, approximates and loses
     writing by MODULE     the same of a writer
 """
@@ -35,6 +36,7 @@ from typer.models import ArgumentInfo, OptionInfo
 from rotoscope.cli import app
 from rotoscope.traces import journal, model
 from rotoscope.traces.analysis.hit_rates import HIT_RATES
+from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.formats.fidelity import VERDICTS, Aspect
 
 PAGES = Path(__file__).parent
@@ -265,6 +267,24 @@ def hit_rates(nothing: str) -> str:
     return table(("name", "what is counted", "used by"), ((f"`{r.name}`", r.definition, r.source) for r in HIT_RATES))
 
 
+def engine_profiles(nothing: str) -> str:
+    """Return the engine profiles, each with where it is known from."""
+    rows = (
+        (
+            f"`{one.name}`",
+            str(one.block_size),
+            str(one.computed_tokens),
+            "kept" if one.decode_reuse else "not kept",
+            ("kept" if one.keeps_thinking else "drops the answer too") if one.decode_reuse else "not kept",
+            one.evidence,
+            one.source,
+        )
+        for one in PROFILES.values()
+    )
+    headings = ("profile", "tokens a block", "always computed", "generated tokens", "thinking", "known from", "of what")
+    return table(headings, rows)
+
+
 def reading(module: str) -> str:
     return aspects(import_module(f"rotoscope.traces.formats.{module}").READ_ASPECTS)
 
@@ -285,6 +305,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "options of ": options_of,
     "commands in ": list_of_commands,
     "hit rates": hit_rates,
+    "engine profiles": engine_profiles,
     "reading by ": reading,
     "writing by ": writing,
 }
