@@ -15,7 +15,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz help demo test test-all test-others test-engine tests bench format docs environment
+.PHONY: fuzz help demo test test-all test-others test-engine tests bench bench-engine format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -47,6 +47,12 @@ bench: environment ## measure every claim about speed (benchmarks/)
 INPUTS ?= 1000000
 fuzz: environment ## feed so many damaged files (INPUTS) to every reader of trace formats
 	$(python) scripts/fuzz_readers.py --inputs $(INPUTS)
+
+bench-engine: ## compare with real engines: vLLM, Dynamo's mocker and llama-server, in environments of their own
+	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
+	-@scripts/engines.sh vllm $(VENV)-vllm
+	-@scripts/engines.sh dynamo $(VENV)-dynamo
+	PYTHONPATH=tests $(ENGINE_VENV)/bin/python benchmarks/engines.py --vllm $(VENV)-vllm --dynamo $(VENV)-dynamo
 
 format: environment ## format the code and apply the fixes that lint knows
 	$(python) -m ruff check --fix

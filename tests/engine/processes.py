@@ -87,4 +87,6 @@ def _wait_until_it_answers(
             return
         except (urllib.error.URLError, ConnectionError):
             time.sleep(_POLL_S)
-    raise EngineFailed(f"the engine did not answer:\n{log.read_text(errors='replace')[-2000:]}")
+    said = log.read_text(errors="replace")
+    errors = "\n".join(line for line in said.splitlines() if "Error" in line)
+    raise EngineFailed(f"the engine did not answer:\n{errors[:2000]}\n\nThe end of its log:\n{said[-1000:]}")
