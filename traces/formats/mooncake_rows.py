@@ -117,6 +117,8 @@ def parse_rows(source: Source, *, dialect: str) -> SourceRows:
 
 def _row(fields: Fields, line: int) -> SourceRow:
     _refuse_texts(fields)
+    if "chat_id" in fields:
+        raise fields.error("chat_id", "expected rows of one dialect, found one of Bailian's among others")
     return SourceRow(
         line=line,
         at_ms=_clock_ms(fields, _named(fields, "timestamp", "created_time")),

@@ -42,11 +42,11 @@ CACHED = Aspect("cached tokens that servers reported", "lost")
 SYSTEM = Aspect("which shared prefixes are system prompts", "lost", unit="traces")
 OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events")
 
-_ALWAYS_LOST = (BOUNDS, REASONING, SPEED, CACHED, SYSTEM, OTHERS)
-WRITE_ASPECTS = (LENGTHS, WHOLE, CUT, TIMES, STARTS, NO_SESSIONS, NO_GAPS, BRANCHES, *_ALWAYS_LOST)
+ALWAYS_LOST = (BOUNDS, REASONING, SPEED, CACHED, SYSTEM, OTHERS)
+WRITE_ASPECTS = (LENGTHS, WHOLE, CUT, TIMES, STARTS, NO_SESSIONS, NO_GAPS, BRANCHES, *ALWAYS_LOST)
 WRITE_SESSIONS_ASPECTS = (
     *(LENGTHS, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
-    *_ALWAYS_LOST,
+    *ALWAYS_LOST,
 )
 
 

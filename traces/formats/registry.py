@@ -105,9 +105,51 @@ def _read_trtllm(source: Source, fidelity: Fidelity) -> list[Member]:
 
 
 def _read_weka(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.weka import read_weka
+    from rotoscope.traces.formats.weka import read
 
-    return _single(read_weka(source.whole(), source.name))
+    return read(source, fidelity)
+
+
+def _read_dynamo(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.dynamo import read
+
+    return read(source, fidelity)
+
+
+def _write_dynamo(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.dynamo_writer import write_corpus
+
+    return write_corpus(members, fidelity, block_size=block_size)
+
+
+def _read_mooncake(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.mooncake import read_mooncake
+
+    return read_mooncake(source, fidelity)
+
+
+def _read_bailian(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.mooncake import read_bailian
+
+    return read_bailian(source, fidelity)
+
+
+def _write_mooncake(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.mooncake_writer import write_mooncake
+
+    return write_mooncake(members, fidelity, block_size=block_size)
+
+
+def _write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.mooncake_writer import write_mooncake_sessions
+
+    return write_mooncake_sessions(members, fidelity, block_size=block_size)
+
+
+def _write_mooncake_agentic(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.mooncake_agentic_writer import write_mooncake_agentic
+
+    return write_mooncake_agentic(members, fidelity, block_size=block_size)
 
 
 def _looks_like_trtllm(head: Head) -> bool:
@@ -116,6 +158,20 @@ def _looks_like_trtllm(head: Head) -> bool:
 
 def _looks_like_weka(head: Head) -> bool:
     return "requests" in head.keys and (b'"hash_ids"' in head.data or not head.may_go_on)
+
+
+def _looks_like_dynamo(head: Head) -> bool:
+    return not head.keys.isdisjoint(("event", "event_type")) and _DYNAMO.search(head.data) is not None
+
+
+_DYNAMO = re.compile(rb'"schema"\s*:\s*"dynamo\.(request|agent)\.trace\.')
+
+
+def _looks_like_mooncake(head: Head) -> bool:
+    """Tell rows with lengths, and AIPerf's with text in their place, which are refused by name when they are read."""
+    texts = {"text_input", "messages", "payload"} & head.keys
+    times = {"timestamp", "delay", "session_id", "output_length"} & head.keys
+    return bool({"input_length", "input_tokens"} & head.keys or (texts and times))
 
 
 _OURS = re.compile(rb'"format"\s*:\s*\{[^{}]*"%b"' % re.escape(FORMAT_NAME.encode()))
@@ -143,6 +199,49 @@ FORMATS: tuple[Format, ...] = (
         looks_like=_looks_like_weka,
         read=_read_weka,
         suffix=".json",
+    ),
+    Format(
+        name="dynamo",
+        title="Dynamo request trace",
+        looks_like=_looks_like_dynamo,
+        read=_read_dynamo,
+        suffix=".jsonl",
+        write_corpus=_write_dynamo,
+        block_size=64,
+    ),
+    Format(
+        name="bailian",
+        title="Bailian",
+        looks_like=lambda head: {"chat_id", "input_length"} <= head.keys,
+        read=_read_bailian,
+        suffix=".jsonl",
+    ),
+    Format(
+        name="mooncake-agentic",
+        title="agentic Mooncake",
+        looks_like=lambda head: "request_id" in head.keys and _looks_like_mooncake(head),
+        read=_read_mooncake,
+        suffix=".jsonl",
+        write_corpus=_write_mooncake_agentic,
+        block_size=512,
+    ),
+    Format(
+        name="mooncake-sessions",
+        title="Mooncake with sessions",
+        looks_like=lambda head: "session_id" in head.keys and _looks_like_mooncake(head),
+        read=_read_mooncake,
+        suffix=".jsonl",
+        write_corpus=_write_mooncake_sessions,
+        block_size=512,
+    ),
+    Format(
+        name="mooncake",
+        title="Mooncake",
+        looks_like=_looks_like_mooncake,
+        read=_read_mooncake,
+        suffix=".jsonl",
+        write_corpus=_write_mooncake,
+        block_size=512,
     ),
 )
 """In the order in which they are tried."""
