@@ -27,6 +27,7 @@ from rotoscope.traces.model import (
     ToolCall,
     TraceEvent,
     Wait,
+    WaitKind,
 )
 
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -104,8 +105,9 @@ class Timeline:
             self._add_agent(agent, (region.number, index), region.start_ms)
 
     def _add_agent(self, agent: Agent, branch: Branch, forked_ms: float) -> None:
-        first_ms = agent.line[0].sent_ms if agent.line else agent.start_ms
-        self._add_wait(forked_ms, first_ms - forked_ms, branch)
+        self._add_wait(forked_ms, agent.start_ms - forked_ms, branch, kind="agent")
+        if agent.line:
+            self._add_wait(agent.start_ms, agent.line[0].sent_ms - agent.start_ms, branch)
         self._add_line(agent.line, branch)
         ended_ms = agent.line[-1].ended_ms if agent.line else agent.start_ms
         if ended_ms is not None:
@@ -151,11 +153,11 @@ class Timeline:
             ),
         )
 
-    def _add_wait(self, at_ms: float, duration_ms: float, branch: Branch | None) -> None:
+    def _add_wait(self, at_ms: float, duration_ms: float, branch: Branch | None, *, kind: WaitKind = "think") -> None:
         if duration_ms <= 0:
             return
         wait = Wait(
-            kind="think",
+            kind=kind,
             duration_ms=_rounded(duration_ms),
             at_ms=self._since_start(at_ms),
             branch=branch,
