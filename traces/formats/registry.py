@@ -110,6 +110,12 @@ def _read_weka(source: Source, fidelity: Fidelity) -> list[Member]:
     return read(source, fidelity)
 
 
+def _write_weka(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
+    from rotoscope.traces.formats.weka_writer import write_trace
+
+    return write_trace(trace, fidelity, block_size=block_size)
+
+
 def _read_dynamo(source: Source, fidelity: Fidelity) -> list[Member]:
     from rotoscope.traces.formats.dynamo import read
 
@@ -199,6 +205,8 @@ FORMATS: tuple[Format, ...] = (
         looks_like=_looks_like_weka,
         read=_read_weka,
         suffix=".json",
+        write_trace=_write_weka,
+        block_size=64,
     ),
     Format(
         name="dynamo",
