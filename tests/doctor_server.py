@@ -44,9 +44,9 @@ class Patient:
     prompt_tokens: int = 0
     cached_tokens: int = 0
 
-    def handlers(self, **others: Handler) -> Mapping[str, Handler]:
+    def handlers(self, others: Mapping[str, Handler] | None = None) -> Mapping[str, Handler]:
         """Return its handlers for `raw_server.serving`."""
-        return {"/v1/models": self.models, "/v1/completions": self.completions, **others}
+        return {"/v1/models": self.models, "/v1/completions": self.completions, **(others or {})}
 
     async def models(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"object": "list", "data": [self.card]})

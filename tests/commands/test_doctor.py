@@ -22,7 +22,7 @@ def in_a_thread(patient: Patient) -> Iterator[str]:
 
     async def serve() -> None:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        async with serving(patient.handlers(**{"/metrics": patient.metrics})) as url:
+        async with serving(patient.handlers({"/metrics": patient.metrics})) as url:
             started.put((url, lambda: loop.call_soon_threadsafe(ended.set)))
             await ended.wait()
 

@@ -46,7 +46,7 @@ async def test_nothing_is_wrong_with_the_simulator() -> None:
 @in_event_loop
 async def test_a_good_server_passes_and_is_told_its_options() -> None:
     patient = Patient(block_size=32)
-    async with serving(patient.handlers(**{"/metrics": patient.metrics})) as url:
+    async with serving(patient.handlers({"/metrics": patient.metrics})) as url:
         diagnosis = await examined(url)
 
     assert diagnosis.exit_code == 0
@@ -70,7 +70,7 @@ async def test_the_whole_examination_takes_few_tokens() -> None:
 @pytest.mark.parametrize("fault", [out_of_order, html, cut])
 @in_event_loop
 async def test_a_server_that_completes_nothing_fails_each_check_once_and_is_not_asked_for_more(fault: Handler) -> None:
-    async with serving(Patient().handlers(**{"/v1/completions": fault})) as url:
+    async with serving(Patient().handlers({"/v1/completions": fault})) as url:
         diagnosis = await examined(url)
 
     assert diagnosis.exit_code == 3
@@ -88,7 +88,7 @@ async def test_a_server_that_never_answers_is_asked_only_a_few_times() -> None:
         return await hang(request)
 
     others = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/tokenize", "/metrics", "/props")
-    async with serving(Patient().handlers(**dict.fromkeys(["/v1/completions", *others], counting))) as url:
+    async with serving(Patient().handlers(dict.fromkeys(["/v1/completions", *others], counting))) as url:
         diagnosis = await examined(url, timeout_s=0.05)
 
     assert by_name(diagnosis)["token ids"].seen.startswith("no_answer")
@@ -105,7 +105,7 @@ async def test_a_server_that_stops_answering_in_between_is_left_alone() -> None:
         requests += 1
         return await (patient.completions(request) if requests < 3 else hang(request))
 
-    async with serving(patient.handlers(**{"/v1/completions": answers_twice})) as url:
+    async with serving(patient.handlers({"/v1/completions": answers_twice})) as url:
         diagnosis = await examined(url, timeout_s=0.3)
 
     assert diagnosis.exit_code == 3
@@ -145,7 +145,7 @@ async def test_several_models_are_to_be_chosen_from() -> None:
 
         return web.json_response({"data": [{"id": "a"}, {"id": "b"}]})
 
-    async with serving(patient.handlers(**{"/v1/models": models})) as url:
+    async with serving(patient.handlers({"/v1/models": models})) as url:
         with pytest.raises(UnusableInput, match="--model: a, b"):
             await examined(url)
         diagnosis = await examined(url, model="b")
@@ -162,7 +162,7 @@ async def test_the_key_is_sent_and_only_its_variable_is_named() -> None:
         keys.add(request.headers.get("Authorization"))
         return await patient.completions(request)
 
-    async with serving(patient.handlers(**{"/v1/completions": listening})) as url:
+    async with serving(patient.handlers({"/v1/completions": listening})) as url:
         diagnosis = await examined(url, api_key="canary-7", api_key_env="THE_KEY")
 
     assert keys == {"Bearer canary-7"}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,23 @@ def test_a_block_size_that_is_not_set_is_unknown() -> None:
 @pytest.mark.parametrize("text", ["", "process_cpu_seconds_total 5", '[{"iterLatencyMS": 3}]', "<html></html>"])
 def test_nothing_else_is_recognised(text: str) -> None:
     assert read_metrics(text) is None
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llamacpp", "dynamo"])
+def test_captured_counters_grow_by_what_the_answers_said(engine: str) -> None:
+    requests = json.loads((FIXTURES / f"{engine}-requests.json").read_text())
+    counted = growth(of_file(f"{engine}-before.txt"), of_file(f"{engine}-after.txt"))
+
+    assert counted.prompt == sum(request["prompt_tokens"] for request in requests)
+    assert counted.cached == sum(request["cached_tokens"] for request in requests)
+    assert counted.output_tokens == sum(request["completion_tokens"] for request in requests)
+    assert not counted.restarted
+
+
+@pytest.mark.parametrize(("engine", "block_size"), [("vllm", 32), ("llamacpp", 1), ("dynamo", 16)])
+def test_captured_gauges_show_the_request_that_decodes(engine: str, block_size: int) -> None:
+    during = of_file(f"{engine}-during.txt")
+
+    assert (during.running, during.waiting, during.block_size) == (1, 0, block_size)
+    assert (of_file(f"{engine}-after.txt").running) == 0
+    assert (during.kv_usage is not None) == (engine == "vllm")
