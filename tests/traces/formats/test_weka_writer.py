@@ -125,14 +125,6 @@ def test_recorded_times_are_kept(trace: Trace) -> None:
 
 
 @given(traces())
-def test_what_is_written_twice_is_the_same(trace: Trace) -> None:
-    data = writer.write_trace(trace, Fidelity(), block_size=2)
-    again = writer.write_trace(read_weka(data), Fidelity(), block_size=2)
-
-    assert renumbered(Schedule.of(parse_weka(again)).calls()) == renumbered(Schedule.of(parse_weka(data)).calls())
-
-
-@given(traces())
 def test_every_aspect_that_is_noted_is_declared(trace: Trace) -> None:
     fidelity = Fidelity()
 
