@@ -41,6 +41,20 @@ class Client:
         assert all(event.startswith("data: ") for event in events[:-1])
         return [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
 
+    async def named_events(self, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+        """POST a body and return the events of a response stream in which each has its type as its name."""
+        async with self.session.post(self.url + path, json=body | {"stream": True}) as response:
+            assert response.status == 200, await response.text()
+            assert response.content_type == "text/event-stream"
+            *events, rest = (await response.read()).decode().split("\n\n")
+        assert rest == ""
+        parsed = []
+        for event in events:
+            name, data = event.split("\n")
+            parsed.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {parsed[-1]['type']}"
+        return parsed
+
     async def metrics(self) -> dict[str, float]:
         """Return the samples of /metrics by name, labels but for the reason of an end left out."""
         async with self.session.get(self.url + "/metrics") as response:

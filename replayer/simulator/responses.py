@@ -1,15 +1,20 @@
-"""What the simulator answers: OpenAI's JSON for completions and chat, whole or in pieces, with vLLM's token ids."""
+"""What the simulator answers: OpenAI's JSON for completions and chat, whole or in pieces, with vLLM's token ids.
+
+The answers of other APIs have modules of their own; all are made from the same `Reply`.
+"""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, Protocol
 
 import orjson
 
+from rotoscope.replayer.simulator.blocks import Block
 from rotoscope.replayer.simulator.output import Output, Piece
 from rotoscope.replayer.simulator.scheduler import Generation
 from rotoscope.replayer.simulator.tokenizer import TokenIds
@@ -26,6 +31,8 @@ class Choice:
     output: Output
     generation: Generation
     tool_ids: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    """Of the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,8 @@ class Reply:
     """Sent back with the output ids where the client cannot know them."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
+    numbers: Iterator[int] = field(default_factory=count)
+    """Of its events, where the API numbers them."""
 
     @property
     def generations(self) -> tuple[Generation, ...]:
@@ -103,14 +112,16 @@ def chat_chunks(reply: Reply, choice: Choice, first: int, end: int) -> list[byte
     return events
 
 
-def completion_usage_chunk(reply: Reply) -> bytes:
-    """Return the event with the usage of a text completion."""
-    return event({**_envelope(reply, "cmpl", "text_completion", []), "usage": reply.usage()})
+def completion_ending(reply: Reply, *, include_usage: bool) -> bytes:
+    """Return the last events of a text completion."""
+    usage = event({**_envelope(reply, "cmpl", "text_completion", []), "usage": reply.usage()})
+    return usage + DONE if include_usage else DONE
 
 
-def chat_usage_chunk(reply: Reply) -> bytes:
-    """Return the event with the usage of a chat."""
-    return event({**_envelope(reply, "chatcmpl", "chat.completion.chunk", []), "usage": reply.usage()})
+def chat_ending(reply: Reply, *, include_usage: bool) -> bytes:
+    """Return the last events of a chat."""
+    usage = event({**_envelope(reply, "chatcmpl", "chat.completion.chunk", []), "usage": reply.usage()})
+    return usage + DONE if include_usage else DONE
 
 
 def event(body: dict[str, Any]) -> bytes:
@@ -118,18 +129,31 @@ def event(body: dict[str, Any]) -> bytes:
     return b"data: " + orjson.dumps(body) + b"\n\n"
 
 
+def named_event(body: dict[str, Any]) -> bytes:
+    """Return a body as one server-sent event that has its type as its name."""
+    return b"event: %b\n" % body["type"].encode() + event(body)
+
+
+class Ending(Protocol):
+    """Writes the events behind the last token."""
+
+    def __call__(self, reply: Reply, *, include_usage: bool) -> bytes:
+        """Return them; usage is left out where the client did not ask and the API lets it choose."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one kind of completion is written."""
+    """How the answer of one API is written."""
 
     whole: Callable[[Reply], dict[str, Any]]
     chunks: Callable[[Reply, Choice, int, int], list[bytes]]
     """Events for the tokens from a first one to before an end."""
-    usage_chunk: Callable[[Reply], bytes]
+    ending: Ending
 
 
-TEXT_FORM = Form(completion, completion_chunks, completion_usage_chunk)
-CHAT_FORM = Form(chat_completion, chat_chunks, chat_usage_chunk)
+TEXT_FORM = Form(completion, completion_chunks, completion_ending)
+CHAT_FORM = Form(chat_completion, chat_chunks, chat_ending)
 
 
 def _envelope(reply: Reply, prefix: str, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:

@@ -19,10 +19,13 @@ import orjson
 from aiohttp import web
 
 from rotoscope.replayer.simulator import metrics, wire
+from rotoscope.replayer.simulator.api_generate import GENERATE_FORM, GenerateBody
+from rotoscope.replayer.simulator.api_messages import MESSAGES_FORM, MessagesBody, refusal_body
+from rotoscope.replayer.simulator.api_responses import RESPONSES_FORM, ResponsesBody
 from rotoscope.replayer.simulator.block_cache import BlockCache
 from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
 from rotoscope.replayer.simulator.engine import Engine
-from rotoscope.replayer.simulator.model import Model, ModelRequest, RandomModel
+from rotoscope.replayer.simulator.model import Message, Model, ModelRequest, RandomModel
 from rotoscope.replayer.simulator.responses import CHAT_FORM, FINGERPRINT, TEXT_FORM
 from rotoscope.replayer.simulator.scheduler import Scheduler
 from rotoscope.replayer.simulator.serving import Desk
@@ -36,6 +39,7 @@ from rotoscope.traces.errors import RunFailed, UnusableInput
 SIMULATED_HEADER = "x-rotoscope-simulated"
 DEFAULT_MODEL_NAME = "rotoscope-simulator"
 
+_MESSAGES_PATH = "/v1/messages"
 _LARGEST_BODY_BYTES = 256 << 20
 _SHUTDOWN_S = 1.0
 
@@ -114,6 +118,9 @@ class Simulator:
                 web.get("/v1/models/{name:.+}", self._one_model),
                 web.post("/v1/completions", self._completions),
                 web.post("/v1/chat/completions", self._chat_completions),
+                web.post("/v1/responses", self._responses),
+                web.post(_MESSAGES_PATH, self._messages),
+                web.post("/generate", self._generate),
                 web.post("/tokenize", self._tokenize),
                 web.post("/detokenize", self._detokenize),
                 web.post("/apply-template", self._apply_template),
@@ -145,9 +152,25 @@ class Simulator:
 
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(wire.ChatBody, wire.parse_json(await request.read()))
-        messages, tools = wire.messages_of(body), tuple(body.tools or ())
-        prompt = ModelRequest(encode(render(messages, tools)), messages, tools, seed=self._seed(body))
+        prompt = self._chat_prompt(body, wire.messages_of(body), tuple(body.tools or ()))
         return await self._desk.serve(request, body, [prompt], CHAT_FORM)
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        body = wire.parse(ResponsesBody, wire.parse_json(await request.read()))
+        prompt = self._chat_prompt(body, body.messages(), body.chat_tools())
+        return await self._desk.serve(request, body, [prompt], RESPONSES_FORM)
+
+    async def _messages(self, request: web.Request) -> web.StreamResponse:
+        body = wire.parse(MessagesBody, wire.parse_json(await request.read()))
+        prompt = self._chat_prompt(body, body.conversation(), body.chat_tools())
+        return await self._desk.serve(request, body, [prompt], MESSAGES_FORM)
+
+    async def _generate(self, request: web.Request) -> web.StreamResponse:
+        body = wire.parse(GenerateBody, wire.parse_json(await request.read()))
+        limits = body.generation()
+        return await self._desk.serve(
+            request, limits, [ModelRequest(body.prompt(), seed=self._seed(limits))], GENERATE_FORM
+        )
 
     async def _tokenize(self, request: web.Request) -> web.StreamResponse:
         data = wire.parse_json(await request.read())
@@ -164,6 +187,11 @@ class Simulator:
     async def _apply_template(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(wire.TemplateBody, wire.parse_json(await request.read()))
         return _json({"prompt": _prompt_text(body)})
+
+    def _chat_prompt(
+        self, body: wire.GenerationBody, messages: tuple[Message, ...], tools: tuple[dict[str, Any], ...]
+    ) -> ModelRequest:
+        return ModelRequest(encode(render(messages, tools)), messages, tools, seed=self._seed(body))
 
     def _seed(self, body: wire.GenerationBody) -> int:
         return self.options.seed if body.seed is None else body.seed
@@ -216,14 +244,17 @@ async def _errors_as_json(
     try:
         return await handler(request)
     except Refusal as refusal:
-        return _json(refusal.body, refusal.status)
+        return _refused(request, refusal)
     except web.HTTPException as error:
-        return _json(
-            Refusal(f"{request.method} {request.path}: {error.reason}", status=error.status).body, error.status
-        )
+        return _refused(request, Refusal(f"{request.method} {request.path}: {error.reason}", status=error.status))
     except ConnectionError:  # the client has gone; aiohttp takes note
         raise
     except Exception as error:  # noqa: BLE001 - the client gets an answer whatever a scripted model or we do wrong
         # where it failed, but not its message: that may hold what somebody said
         _log.error("request failed: %s\n%s", type(error).__name__, "".join(format_tb(error.__traceback__)))
-        return _json(Refusal(f"the simulator failed: {type(error).__name__}", status=500).body, 500)
+        return _refused(request, Refusal(f"the simulator failed: {type(error).__name__}", status=500))
+
+
+def _refused(request: web.Request, refusal: Refusal) -> web.Response:
+    body = refusal_body(refusal) if request.path == _MESSAGES_PATH else refusal.body
+    return _json(body, refusal.status)

@@ -11,11 +11,12 @@ from dataclasses import replace
 import orjson
 from aiohttp import web
 
+from rotoscope.replayer.simulator.blocks import blocks_of
 from rotoscope.replayer.simulator.engine import Engine
 from rotoscope.replayer.simulator.metrics import Latencies
 from rotoscope.replayer.simulator.model import Model, ModelRequest
 from rotoscope.replayer.simulator.output import Limits, plan_output
-from rotoscope.replayer.simulator.responses import DONE, Choice, Form, Reply, event
+from rotoscope.replayer.simulator.responses import Choice, Form, Reply, event
 from rotoscope.replayer.simulator.scheduler import Generation
 from rotoscope.replayer.simulator.wire import CompletionBody, GenerationBody, Refusal
 from rotoscope.traces.errors import RunFailed
@@ -65,7 +66,7 @@ class Desk:
             await response.write(event(Refusal(str(error), status=500).body))
             return response
         self._observe(reply)
-        await response.write(form.usage_chunk(reply) + DONE if include_usage else DONE)
+        await response.write(form.ending(reply, include_usage=include_usage))
         await response.write_eof()
         return response
 
@@ -93,7 +94,8 @@ class Desk:
         limits = self._limits(body, len(request.prompt_ids))
         output = plan_output(self._model.answer(request), request, limits)
         generation = Generation(request.prompt_ids, output.ids, output.ending, salt=body.cache_salt or "")
-        return Choice(index, output, generation, tuple(f"call_{uuid.uuid4().hex[:24]}" for _ in range(output.tools)))
+        tool_ids = tuple(f"call_{uuid.uuid4().hex[:24]}" for _ in range(output.tools))
+        return Choice(index, output, generation, tool_ids, blocks_of(output))
 
     def _limits(self, body: GenerationBody, prompt_tokens: int) -> Limits:
         room = self._context_tokens - prompt_tokens

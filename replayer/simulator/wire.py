@@ -32,17 +32,19 @@ class Refusal(Exception):
         }
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """A body or a part of one; fields that are not known are ignored."""
+
     model_config = ConfigDict(strict=True, extra="ignore", arbitrary_types_allowed=True)
 
 
-class StreamOptions(_Body):
+class StreamOptions(Body):
     """What to add to a response stream."""
 
     include_usage: bool = False
 
 
-class GenerationBody(_Body):
+class GenerationBody(Body):
     """The fields that both kinds of completion have; sampling parameters are accepted and have no meaning here."""
 
     model: str | None = None
@@ -88,32 +90,32 @@ class CompletionBody(GenerationBody):
         return _prompts(self.prompt)
 
 
-class _TextPart(_Body):
+class TextPart(Body):
+    """A piece of text in the content of a message."""
+
     type: Literal["text", "input_text", "output_text"]
     text: str
 
 
-class _Function(_Body):
+class _Function(Body):
     name: str
     arguments: str | dict[str, Any] = ""
 
 
-class _ToolCallBody(_Body):
+class _ToolCallBody(Body):
     id: str = ""
     function: _Function
 
 
-class _MessageBody(_Body):
+class _MessageBody(Body):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[_TextPart] | None = None
+    content: str | list[TextPart] | None = None
     tool_calls: list[_ToolCallBody] | None = None
     tool_call_id: str | None = None
 
     def message(self) -> Message:
-        content = self.content or ""
-        if not isinstance(content, str):
-            content = "".join(part.text for part in content)
-        return Message(self.role, content, tuple(map(_tool_call, self.tool_calls or ())), self.tool_call_id or "")
+        calls = tuple(map(_tool_call, self.tool_calls or ()))
+        return Message(self.role, joined(self.content), calls, self.tool_call_id or "")
 
 
 class ChatBody(GenerationBody):
@@ -129,7 +131,7 @@ class ChatBody(GenerationBody):
         return self.max_completion_tokens or self.max_tokens
 
 
-class TemplateBody(_Body):
+class TemplateBody(Body):
     """The body of /apply-template, and of /tokenize for a conversation."""
 
     messages: list[_MessageBody] = Field(min_length=1)
@@ -137,7 +139,7 @@ class TemplateBody(_Body):
     add_generation_prompt: bool | None = True
 
 
-class TokenizeBody(_Body):
+class TokenizeBody(Body):
     """The body of /tokenize for a text, under vLLM's name for it or llama-server's."""
 
     prompt: str | None = None
@@ -151,13 +153,13 @@ class TokenizeBody(_Body):
         return text
 
 
-class DetokenizeBody(_Body):
+class DetokenizeBody(Body):
     """The body of /detokenize."""
 
     tokens: list[int]
 
 
-BodyType = TypeVar("BodyType", bound=_Body)
+BodyType = TypeVar("BodyType", bound=Body)
 
 
 def parse_json(data: bytes) -> dict[str, Any]:
@@ -179,6 +181,11 @@ def parse(kind: type[BodyType], body: dict[str, Any]) -> BodyType:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise Refusal(f"{field}: {first['msg']}", param=field) from None
+
+
+def joined(content: str | list[TextPart] | None) -> str:
+    """Return the text of a content, which may come in parts."""
+    return content if isinstance(content, str) else "".join(part.text for part in content or ())
 
 
 def messages_of(body: ChatBody | TemplateBody) -> tuple[Message, ...]:
