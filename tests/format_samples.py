@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from foreign_events import dynamo, dynamo_body, dynamo_request, dynamo_tool
 from foreign_traces import agent, call, fork, join, message, request, tool, trtllm, weka
 
 from rotoscope.testing import make_trace
@@ -86,5 +87,19 @@ SAMPLES: dict[str, list[bytes]] = {
     "mooncake-sessions": [lines(SESSIONS)],
     "mooncake-agentic": [lines(AGENTIC)],
     "bailian": [lines(BAILIAN)],
+    "dynamo": [
+        dynamo(
+            dynamo_request("a", 1000, [1, 2], session="A", asked=[("t", "Task"), ("u", "ls")]),
+            dynamo_tool("t", "A", 1100, 1100, kind="tool_start", name="Task"),
+            dynamo_tool("u", "A", 1110, 1150, name="ls"),
+            dynamo_request("b", 1200, [1, 7], tail=3, session="B", parent="A", ttft_ms=5.0),
+            dynamo_request("c", 1310, [1, 7, 8], session="B", parent="A"),
+            dynamo_tool("t", "A", None, 1500, name="Task", duration_ms=390.5),
+            dynamo_request("d", 1600, [1, 2, 3], session="A"),
+            dynamo_request("e", 1700, [1]),
+            dynamo_body("a", 1650, "text"),
+        ),
+        dynamo(dynamo_request("a", 0, [1, 2]), dynamo_request("b", 900, [1, 2, 3], tail=1, cached_tokens=8)),
+    ],
 }
 """By the name of the format."""

@@ -1,0 +1,113 @@
+"""Builders of foreign files that hold a record a line; each states only what matters to a test.
+
+They are made by hand from the schemas that the readers name, not captured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from foreign_traces import Json
+
+BLOCK = 4
+
+
+def lines(values: Iterable[object]) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def dynamo(*records: Json) -> bytes:
+    """A Dynamo request trace, each record as the file sink writes it."""
+    return lines({"timestamp": 5, "event": record} for record in records)
+
+
+def dynamo_request(
+    id_: str,
+    at_ms: int,
+    hashes: Sequence[int] | None = (1,),
+    *,
+    tail: int = 0,
+    out: int | None = 5,
+    total_ms: float | None = 100.0,
+    session: str | None = None,
+    parent: str | None = None,
+    asked: Sequence[tuple[str | None, str | None]] = (),
+    context: Json | None = None,
+    **more: Any,
+) -> Json:
+    """A request of blocks of four tokens; with a tail its last block has only so many."""
+    request: Json = {
+        "request_id": id_,
+        "model": "a model",
+        "output_tokens": out,
+        "request_received_ms": at_ms,
+        "total_time_ms": total_ms,
+        "finish_reason_metadata": {
+            "finish_reason": "tool_calls" if asked else "stop",
+            "tool_calls": [
+                {"choice_index": 0, "tool_call_index": index, "id": tool_id, "name": name}
+                for index, (tool_id, name) in enumerate(asked)
+            ],
+        },
+    }
+    if hashes is not None:
+        length = BLOCK * len(hashes) - (BLOCK - tail if tail else 0)
+        request["replay"] = {
+            "trace_block_size": BLOCK,
+            "input_length": length,
+            "input_sequence_hashes": list(hashes),
+        }
+    return {
+        "schema": "dynamo.request.trace.v1",
+        "event_type": "request_end",
+        "event_time_unix_ms": at_ms + round(total_ms or 0),
+        "event_source": "dynamo",
+        **(
+            {"agent_context": context or {"session_id": session, "parent_session_id": parent}}
+            if session or context
+            else {}
+        ),
+        "request": {**request, **more},
+    }
+
+
+def dynamo_tool(
+    id_: str,
+    session: str,
+    start_ms: int | None,
+    end_ms: int,
+    *,
+    name: str = "search",
+    kind: str = "tool_end",
+    **more: Any,
+) -> Json:
+    """A record of a tool; without a start its own time is all it says."""
+    tool = {"tool_call_id": id_, "tool_class": name, "started_at_unix_ms": start_ms}
+    return {
+        "schema": "dynamo.request.trace.v1",
+        "event_type": kind,
+        "event_time_unix_ms": end_ms,
+        "event_source": "harness",
+        "agent_context": {"session_id": session},
+        "tool": {**tool, **more},
+    }
+
+
+def dynamo_body(id_: str, at_ms: int, text: str) -> Json:
+    """A record that holds what was said."""
+    said = {"messages": [{"role": "user", "content": text}]}
+    return {
+        "schema": "dynamo.request.trace.v1",
+        "event_type": "request_payload",
+        "event_time_unix_ms": at_ms,
+        "payload": {
+            "request_id": id_,
+            "endpoint": "openai.chat_completion",
+            "model": "a model",
+            "request": said,
+            "http_request_headers": {"x-user": text},
+            "payload_complete": True,
+        },
+    }
