@@ -15,7 +15,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz help demo test test-all test-others test-engine tests bench bench-engine format docs environment
+.PHONY: fuzz help demo test test-all test-others test-engine test-data tests bench bench-engine format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -43,6 +43,9 @@ test-engine: ## the tests against a real inference engine, in an environment of 
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)
+
+test-data: environment ## replay the published traces whole, with the prefix law on the wire
+	ROTOSCOPE_WHOLE_DATA=1 $(pytest) tests/test_replayed_data_law.py
 
 INPUTS ?= 1000000
 fuzz: environment ## feed so many damaged files (INPUTS) to every reader of trace formats
