@@ -13,10 +13,10 @@ prefixes of its own, those of domain 0 first.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from rotoscope.traces.errors import TraceError
@@ -77,8 +77,6 @@ class Partings:
         for stream in self.shared.values():
             self._place(stream.of, stream.leaves_at, len(traces)).add_shared(stream)
         self._calls = [self._of_trace(trace, number, len(traces)) for number, trace in enumerate(traces)]
-        for place in self._common.values():
-            place.calls_before = [0, *accumulate(place.calls)]
 
     def of_session(self, session: int) -> Iterator[tuple[int, Parting]]:
         """Yield the calls of a session in order, with how each leaves the stream that it begins like."""
@@ -119,7 +117,7 @@ class Partings:
     def _place(self, of: SharedKey | None, tokens: int, traces: int) -> _CommonPlace:
         if (of, tokens) not in self._common:
             by_copy = of is not None and self.shared[of].by_copy
-            self._common[of, tokens] = _CommonPlace(by_copy, calls=[0] * traces)
+            self._common[of, tokens] = _CommonPlace(by_copy, traces)
         return self._common[of, tokens]
 
     def _goes_on(self, of: SharedKey | None, tokens: int) -> bool:
@@ -139,7 +137,7 @@ class Partings:
         for (of, tokens), count in ranks.items():
             if not isinstance(of, int):
                 common = self._place(of, tokens, traces)
-                common.calls[number] = count
+                common.add_calls(number, count)
                 common.repeats |= (of, tokens) in repeated
         return {
             call: replace(p, children=ranks[p.of, p.tokens], ways=2 if (p.of, p.tokens) in repeated else p.ways)
@@ -159,13 +157,16 @@ class Partings:
 
 @dataclass(slots=True)
 class _CommonPlace:
-    """A place of the whole run."""
+    """A place of the whole run; most traces have no call at most places, so only those that do are kept."""
 
     by_copy: bool
     """Whether each copy of the corpus has a place of its own here."""
-    calls: list[int]
-    """Calls of each trace that leave here."""
-    calls_before: list[int] = field(default_factory=list)
+    traces: int
+    """How many there are."""
+    callers: list[int] = field(default_factory=list)
+    """The traces whose calls leave here, in order."""
+    calls_until: list[int] = field(default_factory=lambda: [0])
+    """Calls of the first 0, 1, ... of these traces that leave here."""
     once: dict[SharedKey, int] = field(default_factory=dict)
     per_copy: dict[SharedKey, int] = field(default_factory=dict)
     repeats: bool = False
@@ -178,26 +179,34 @@ class _CommonPlace:
         among = self.per_copy if stream.by_copy else self.once
         among[stream.key] = len(among)
 
+    def add_calls(self, trace: int, count: int) -> None:
+        """Add the calls of the next trace."""
+        self.callers.append(trace)
+        self.calls_until.append(self.calls_until[-1] + count)
+
     def call_rank(self, rank: int, trace: int, copy: int) -> int:
-        return self._start(copy) + len(self.per_copy) + self.calls_before[trace] + rank
+        return self._start(copy) + len(self.per_copy) + self._calls_before(trace) + rank
 
     def shared_rank(self, stream: SharedStream, copy: int) -> int:
         return self._start(copy) + self.per_copy[stream.key] if stream.by_copy else self.once[stream.key]
 
     def children(self, sessions: int) -> int:
         """Count what leaves here when that many sessions run; the last copy of the corpus may be cut short."""
-        copies, rest = divmod(sessions, len(self.calls))
+        copies, rest = divmod(sessions, self.traces)
         if self.by_copy and copies:
             copies, rest = 1, 0
-        last = len(self.per_copy) + self.calls_before[rest] if rest else 0
+        last = len(self.per_copy) + self._calls_before(rest) if rest else 0
         return len(self.once) + copies * self._of_a_copy + last
 
     def _start(self, copy: int) -> int:
         return len(self.once) + (0 if self.by_copy else copy * self._of_a_copy)
 
+    def _calls_before(self, trace: int) -> int:
+        return self.calls_until[bisect_left(self.callers, trace)]
+
     @property
     def _of_a_copy(self) -> int:
-        return len(self.per_copy) + self.calls_before[-1]
+        return len(self.per_copy) + self.calls_until[-1]
 
 
 def _origin(forest: Forest, call: Call, campaign: str) -> tuple[Origin, int]:
