@@ -61,6 +61,15 @@ class Patient:
             return _refusal(f"This model's maximum context length is {self.context_tokens} tokens")
         return await self._answer(request, body)
 
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        """Answer /v1/chat/completions; each word is a token."""
+        body = json.loads(await request.read())
+        self.bodies.append(body)
+        words = [sum(ord(letter) << 8 * at for at, letter in enumerate(word)) for word in _words_of(body)]
+        if body.get("stream"):
+            return await self._answer(request, body | {"prompt": words})
+        return web.json_response({"choices": [], "usage": {"prompt_tokens": len(words)}})
+
     async def _answer(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         prompt, cached = body["prompt"], self._cached(body["prompt"])
         ids = [_FIRST_ID + len(self.bodies) * 1000 + number for number in range(self._length(body))]
@@ -78,7 +87,7 @@ class Patient:
         return response
 
     def _length(self, body: dict[str, Any]) -> int:
-        tokens = int(body["max_tokens"])
+        tokens = int(body["max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"])
         pushed = str(EOS) in body.get("logit_bias", {}) and self.ends_early
         held = any(name in self.obeys and body.get(name) for name in ("ignore_eos", "min_tokens"))
         return 1 if pushed and not held else self.generated(tokens)
@@ -88,7 +97,8 @@ class Patient:
         return min(common, len(prompt) - 1) // self.block_size * self.block_size
 
     def _event(self, ids: list[int], body: dict[str, Any]) -> bytes:
-        choice: dict[str, Any] = {"index": 0, "text": "x", "finish_reason": None}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+        choice |= {"delta": {"content": "x"}} if "messages" in body else {"text": "x"}
         if self.ids_for is not None and self.ids_for in body:
             choice["token_ids"] = ids
         return _data({"choices": [choice]})
@@ -126,6 +136,10 @@ async def cut(request: web.Request) -> web.StreamResponse:
     assert request.transport is not None
     request.transport.close()
     return response
+
+
+def _words_of(body: dict[str, Any]) -> list[str]:
+    return " ".join(message["content"] for message in body["messages"]).split()
 
 
 def _refusal(message: str) -> web.Response:

@@ -144,7 +144,12 @@ def _read_choice(event: Json, choice: Json, engine: Engine, answered: Answered) 
         answered.finish_reason = reason
     ids = [token for token in engine.read_ids(event, choice) or [] if type(token) is int and token >= 0]
     answered.ids += ids
-    return len(ids) or (1 if choice.get("text") else 0)
+    return len(ids) or (1 if choice.get("text") or _says(choice.get("delta")) else 0)
+
+
+def _says(delta: object) -> bool:
+    """Whether a piece of a chat's answer brings text, spoken or thought."""
+    return isinstance(delta, dict) and any(delta.get(key) for key in ("content", "reasoning_content", "reasoning"))
 
 
 def _read_usage(usage: Json, answered: Answered) -> None:

@@ -30,7 +30,7 @@ async def check_caching(asker: Asker, known: Known) -> list[Check]:
     prompt = asker.fresh(length)
     fresh = await asker.complete(prompt, 1)
     repeated = await _repeat(asker, prompt)
-    check = _truthful(fresh, repeated, length)
+    check = truthful(fresh, repeated, length)
     known.reports_cached = repeated.cached_tokens is not None
     if check.verdict == "fail" or not repeated.cached_tokens:
         return [check, *(none(name, "not tried: nothing was cached") for name in _NAMES[1:])]
@@ -47,7 +47,8 @@ async def _repeat(asker: Asker, prompt: Sequence[int]) -> Answered:
     return best
 
 
-def _truthful(fresh: Answered, repeated: Answered, length: int) -> Check:
+def truthful(fresh: Answered, repeated: Answered, length: int) -> Check:
+    """Judge what a server tells of a prompt of `length` tokens, sent for the first time and again."""
     name = "cached tokens"
     for answered in (fresh, repeated):
         if not answered.is_ok:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rotoscope.replayer.backends.engines import ANTHROPIC_VERSION
+from rotoscope.replayer.backends.engines import ANTHROPIC_VERSION, Engine
 from rotoscope.replayer.doctor.asking import Asker
 from rotoscope.replayer.doctor.checks import Check, Known, none, ok, warn
 from rotoscope.replayer.doctor.wire import Json, Reply, Wire
 from rotoscope.replayer.failures import FailureKind
 
 _WORDS = "Say a word."
+_TOKENS = 16
+"""The fewest that OpenAI's responses take."""
 _ABSENT = (404, 405, 501)
 _NUMBER = re.compile(r"(?:context|max_model_len|max_seq_len)[^0-9]{0,60}([0-9]{3,9})", re.IGNORECASE)
 _TOO_MANY_TOKENS = 100_000_000
@@ -32,17 +34,16 @@ class _Api:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-_MESSAGE = {"role": "user", "content": _WORDS}
-_APIS = (
-    _Api("chat", "chat/completions", {"messages": [_MESSAGE], "max_tokens": 1}),
-    _Api("responses", "responses", {"input": _WORDS, "max_output_tokens": 16, "store": False}),
-    _Api("messages", "messages", {"messages": [_MESSAGE], "max_tokens": 1}, ANTHROPIC_VERSION),
-)
+def _apis(engine: Engine) -> Iterator[_Api]:
+    message = {"role": "user", "content": _WORDS}
+    yield _Api("chat", "chat/completions", {"messages": [message], engine.chat_length: _TOKENS})
+    yield _Api("responses", "responses", {"input": _WORDS, "max_output_tokens": _TOKENS, "store": False})
+    yield _Api("messages", "messages", {"messages": [message], "max_tokens": _TOKENS}, ANTHROPIC_VERSION)
 
 
 async def check_apis(wire: Wire, known: Known) -> list[Check]:
     """Send one small request to each API that takes messages."""
-    return [await _check_api(wire, api, known) for api in _APIS]
+    return [await _check_api(wire, api, known) for api in _apis(known.server.engine)]
 
 
 async def _check_api(wire: Wire, api: _Api, known: Known) -> Check:

@@ -11,6 +11,7 @@ from rotoscope.replayer.connection import client_session
 from rotoscope.replayer.doctor.asking import Asker
 from rotoscope.replayer.doctor.caching import check_caching
 from rotoscope.replayer.doctor.checks import Check, Diagnosis, Known, fail, none, ok
+from rotoscope.replayer.doctor.conversing import check_chat
 from rotoscope.replayer.doctor.counting import check_counters, check_endpoint
 from rotoscope.replayer.doctor.endpoints import check_apis, check_context, check_tokenizer
 from rotoscope.replayer.doctor.ids import check_ids, not_tried
@@ -101,6 +102,9 @@ async def _checks(wire: Wire, known: Known, watch: Callable[[str], None], *, pau
         checks.append(await check_counters(asker, endpoint, pause_s=pause_s))
     watch("looking for other APIs")
     checks += [*await check_apis(wire, known), await check_tokenizer(wire, known)]
+    if not known.takes_ids and "chat" in known.apis:
+        watch("chatting")
+        checks += await check_chat(wire, known)
     if not known.apis:
         checks.append(fail("replay", "no API of this server answers", "see the server's log"))
     return checks

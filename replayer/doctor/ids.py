@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from rotoscope.replayer.backends.engines import ENGINES, Engine
@@ -24,7 +23,7 @@ async def check_ids(asker: Asker, known: Known) -> list[Check]:
         return [_refusal(answered)]
     known.engine = asker.engine.name
     known.apis.append("completions")
-    return [_taken(answered), _returned(answered, asker), *_usage(answered), *_stream(answered)]
+    return [_taken(answered), _returned(answered, asker), usage_of(answered), stream_of(answered)]
 
 
 async def _first_with_ids(asker: Asker) -> Answered:
@@ -85,31 +84,30 @@ def _returned(answered: Answered, asker: Asker) -> Check:
     return ok(name, seen) if len(answered.ids) == answered.tokens else warn(name, seen, advice)
 
 
-def _usage(answered: Answered) -> Iterator[Check]:
+def usage_of(answered: Answered) -> Check:
+    """Say whether an answer tells what it used."""
     if answered.usage_place == "none":
-        yield warn("usage", "none in the stream", "lengths and hit rate cannot be verified")
-    elif answered.completion_tokens is None:
-        yield warn("usage", "no count of output tokens", "lengths of answers cannot be verified")
-    else:
-        yield ok("usage", f"in the stream, {answered.usage_place}")
+        return warn("usage", "none in the stream", "lengths and hit rate cannot be verified")
+    if answered.completion_tokens is None:
+        return warn("usage", "no count of output tokens", "lengths of answers cannot be verified")
+    return ok("usage", f"in the stream, {answered.usage_place}")
 
 
-def _stream(answered: Answered) -> Iterator[Check]:
-    reply, counts = answered.reply, Counter(answered.tokens_of_events)
+def stream_of(answered: Answered) -> Check:
+    """Say whether an answer is a stream of events as a replay reads and times it."""
+    reply, most = answered.reply, max(answered.tokens_of_events, default=0)
     if reply.strays:
-        yield fail("stream", f"{reply.strays} events are no JSON", "something between here and the server garbles it")
-    elif not answered.tokens_of_events:
-        yield warn("stream", "no event brings a token", "there is no time to first token")
-    elif max(counts) > 1 and len(answered.tokens_of_events) == 1:
-        yield warn("stream", "the whole answer is one event", "time to first token is the latency: is it buffered?")
-    elif max(counts) > 1:
-        yield warn("stream", f"up to {max(counts)} tokens an event", "inter-token latency is a mean over an event")
-    else:
-        end = "[DONE]" if reply.is_done else "no [DONE]"
-        yield ok("stream", f"one token an event, {end}")
+        return fail("stream", f"{reply.strays} events are no JSON", "something between here and the server garbles it")
+    if not most:
+        return warn("stream", "no event brings a token", "there is no time to first token")
+    if len(answered.tokens_of_events) == 1 and (answered.tokens or 1) > 1:
+        return warn("stream", "the whole answer is one event", "time to first token is the latency: is it buffered?")
+    if most > 1:
+        return warn("stream", f"up to {most} tokens an event", "inter-token latency is a mean over an event")
+    return ok("stream", f"one token an event, {'[DONE]' if reply.is_done else 'no [DONE]'}")
 
 
 def not_tried() -> list[Check]:
-    """Return the checks that need completions of ids, where there are none."""
-    names = ("context", "output length", "ignore_eos", "cached tokens", "block size", "decode reuse")
-    return [none(name, "not tried: no prompts of token ids") for name in names]
+    """Return the checks that need prompts of ids, where those are refused."""
+    names = ("ignore_eos", "block size", "decode reuse")
+    return [none(name, "not tried: it takes prompts of token ids") for name in names]

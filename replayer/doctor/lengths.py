@@ -6,14 +6,14 @@ An answer that ends early by itself is needed to see that. It is looked for by p
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from rotoscope.replayer.doctor.asking import Asker
+from rotoscope.replayer.doctor.asking import Answered, Asker
 from rotoscope.replayer.doctor.checks import Check, Known, fail, none, ok, warn
 from rotoscope.replayer.doctor.endpoints import tokenize
 
-_LENGTHS = (1, 7, 24)
+LENGTHS = (1, 7, 24)
 _PUSHED_TOKENS = 6
 _NATURAL_TOKENS = 64
 _SIMULATED_TOKENS = 300
@@ -39,18 +39,24 @@ class EarlyEnd:
 
 async def check_lengths(asker: Asker, known: Known) -> list[Check]:
     """Ask for several lengths, then for more than the model would say."""
-    plain = [await asker.complete(asker.fresh(16), tokens) for tokens in _LENGTHS]
-    got = [answered.tokens for answered in plain]
-    wanted = f"asked for {_words(_LENGTHS)} tokens"
-    if any(not answered.is_ok for answered in plain):
-        why = next(answered.why for answered in plain if not answered.is_ok)
-        return [fail("output length", f"{wanted}: {why}", "the server does not complete small prompts: see its log")]
+    answers = [await asker.complete(asker.fresh(16), tokens) for tokens in LENGTHS]
+    check = lengths_of(answers)
+    return [check, *(await _check_end(asker, known) if check.verdict == "ok" else [])]
+
+
+def lengths_of(answers: Sequence[Answered]) -> Check:
+    """Say whether answers have the lengths that were asked for, which are `LENGTHS`."""
+    got = [answered.tokens for answered in answers]
+    wanted = f"asked for {_words(LENGTHS)} tokens"
+    if any(not answered.is_ok for answered in answers):
+        why = next(answered.why for answered in answers if not answered.is_ok)
+        return fail("output length", f"{wanted}: {why}", "the server does not complete small prompts: see its log")
     if None in got:
-        return [warn("output length", f"{wanted}: not told how many came", "lengths of answers cannot be verified")]
-    if got != list(_LENGTHS):
-        seen = f"{wanted}, got {_words([n for n in got if n is not None])}"
-        return [fail("output length", seen, "answers have other lengths than recorded")]
-    return [ok("output length", f"{_words(_LENGTHS)} tokens as asked for"), *await _check_end(asker, known)]
+        return warn("output length", f"{wanted}: not told how many came", "lengths of answers cannot be verified")
+    if got != list(LENGTHS):
+        seen = f"{wanted}, got {_words([tokens or 0 for tokens in got])}"
+        return fail("output length", seen, "answers have other lengths than recorded")
+    return ok("output length", f"{_words(LENGTHS)} tokens as asked for")
 
 
 async def _check_end(asker: Asker, known: Known) -> list[Check]:
@@ -112,6 +118,6 @@ def _obeyed(tokens: int | None, end: EarlyEnd) -> str:
     return "obeyed" if tokens == end.tokens else "ignored"
 
 
-def _words(numbers: tuple[int, ...] | list[int]) -> str:
+def _words(numbers: Sequence[int]) -> str:
     *first, last = map(str, numbers)
     return f"{', '.join(first)} and {last}"

@@ -75,7 +75,7 @@ async def test_a_server_that_completes_nothing_fails_each_check_once_and_is_not_
 
     assert diagnosis.exit_code == 3
     assert verdicts(diagnosis, "fail") == ["token ids", "replay"]
-    assert by_name(diagnosis)["cached tokens"].verdict == "none"
+    assert by_name(diagnosis)["block size"].verdict == "none"
 
 
 @in_event_loop
@@ -114,20 +114,19 @@ async def test_a_server_that_stops_answering_in_between_is_left_alone() -> None:
 
 
 @in_event_loop
-async def test_a_server_for_messages_only_is_told_to_use_chat() -> None:
-    async def chat(request: Any) -> Any:
-        from aiohttp import web
-
-        return web.json_response({"choices": [], "usage": {"prompt_tokens": 9}})
-
-    handlers = {"/v1/models": Patient().models, "/v1/chat/completions": chat}
+async def test_a_server_for_messages_only_is_examined_by_chats() -> None:
+    patient = Patient()
+    handlers = {"/v1/models": patient.models, "/v1/chat/completions": patient.chat}
     async with serving(handlers) as url:
         diagnosis = await examined(url)
 
+    checks = by_name(diagnosis)
     assert diagnosis.exit_code == 0
-    assert by_name(diagnosis)["token ids"].verdict == "warn"
-    assert by_name(diagnosis)["chat"].seen == "/v1/chat/completions answers, usage counts 9 prompt tokens"
-    assert diagnosis.command.endswith(" --api chat")
+    assert verdicts(diagnosis, "warn") == ["token ids"]
+    assert checks["chat"].seen == "/v1/chat/completions answers, usage counts 3 prompt tokens"
+    assert checks["cached tokens"].seen == "0 of a fresh prompt, 688 of 700 repeated"
+    assert checks["block size"].verdict == "none"
+    assert diagnosis.command == f"rotoscope replay TRACES --url {url}/v1 --api chat"
 
 
 @in_event_loop
