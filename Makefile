@@ -9,13 +9,14 @@ else
 VENV ?= .venv
 endif
 ENGINE_VENV ?= $(VENV)-engine
+AIPERF_VENV ?= $(VENV)-aiperf
 python := $(VENV)/bin/python
 pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz help demo test test-all test-others test-engine test-data tests bench bench-engine format docs environment
+.PHONY: fuzz help demo test test-all test-others test-engine test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -56,6 +57,10 @@ bench-engine: ## compare with real engines: vLLM, Dynamo's mocker and llama-serv
 	-@scripts/engines.sh vllm $(VENV)-vllm
 	-@scripts/engines.sh dynamo $(VENV)-dynamo
 	PYTHONPATH=tests $(ENGINE_VENV)/bin/python benchmarks/engines.py --vllm $(VENV)-vllm --dynamo $(VENV)-dynamo
+
+bench-aiperf: environment ## compare with AIPerf on the same server and traces, AIPerf in an environment of its own
+	@scripts/aiperf.sh $(AIPERF_VENV)
+	$(python) -m benchmarks.against_aiperf --aiperf $(AIPERF_VENV)
 
 format: environment ## format the code and apply the fixes that lint knows
 	$(python) -m ruff check --fix
