@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from rotoscope.replayer.chat_layout import lay_out, shared_layout
@@ -12,8 +13,11 @@ from rotoscope.replayer.message_text import MessageText
 from rotoscope.replayer.rendering import LaidOut
 from rotoscope.replayer.spelling import Spelling
 from rotoscope.replayer.text import StreamText
+from rotoscope.replayer.tokens import TokenIds
 from rotoscope.replayer.words import Words
 from rotoscope.traces.model import Trace
+
+_FIRST_WORDS = 8
 
 
 class Messages:
@@ -31,6 +35,14 @@ class Messages:
     def shared_layout(self, *, is_root: bool) -> Layout:
         """Return the layout of a shared prefix: the template's beginning, and the first of the first message."""
         return shared_layout(self._spelling.template_ids, is_root=is_root)
+
+    def first_prompt(self) -> tuple[bytes, TokenIds]:
+        """Return a prompt of a few words, and its ids, to try the server with."""
+        ids = self._spelling.template_ids
+        words = np.arange(min(_FIRST_WORDS, len(self.words)), dtype=np.uint32)
+        text = self.text()
+        text.append(np.concatenate([ids.head, words]))
+        return text.array(text.end), np.concatenate([ids.head, words, ids.tail])
 
     def text(self) -> StreamText:
         """Return the text of no messages."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
@@ -13,6 +14,7 @@ from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import profile_named
 from rotoscope.traces.errors import UnusableInput
 
+DEFAULT_API = "completions"
 DEFAULT_PROFILE = "token"
 """One token a block and outputs kept: no engine can reuse more."""
 
@@ -29,6 +31,8 @@ class ReplayOptions:
     """None asks the server, which must offer exactly one."""
     engine: str | None = None
     """What runs behind the URL; None believes what the server says, if it says it."""
+    api: str = DEFAULT_API
+    """How it is asked; prompts are token ids or messages, as the API takes them."""
     sessions: int | None = None
     """None performs each trace once."""
     concurrency: int = 1
@@ -64,6 +68,7 @@ class ReplayOptions:
             raise UnusableInput("a salt is 1 to 64 letters, digits, and any of _ . -")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise UnusableInput("the API key holds characters that no header can carry")
+        api_named(self.api)
         if self.engine is not None:
             engine_named(self.engine)
         if self.profile is not None or self.block_size is not None:

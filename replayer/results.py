@@ -54,7 +54,7 @@ class RequestResult:
     asked_tokens: int
     """Tokens asked for: the planned ones, but at least 1, which servers insist on."""
     isl_mismatch: bool
-    """Whether the server counted another number of prompt tokens than were sent."""
+    """Whether the server counted another number of prompt tokens than were planned."""
     osl_mismatch: bool
     """Whether the answer has another number of tokens than were asked for."""
     status: Status

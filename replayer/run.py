@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import aiohttp
 
-from rotoscope.replayer.backends.apis import APIS
+from rotoscope.replayer.backends.apis import Api, api_named
 from rotoscope.replayer.backends.engines import ANY_ENGINE, engine_named
 from rotoscope.replayer.backends.http import HttpBackend
 from rotoscope.replayer.clock import LoopClock
@@ -23,12 +23,13 @@ from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.prompting import Prompting, choose_prompting
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder, make_folder
 from rotoscope.replayer.schedule import plan_session
 from rotoscope.replayer.server import Server, api_url, ask_server
 from rotoscope.replayer.session import Part, Performed
-from rotoscope.replayer.setup import Setup, choose_profile, choose_vocabulary, setup_of
+from rotoscope.replayer.setup import Setup, choose_profile, setup_of
 from rotoscope.replayer.summary import Summary, findings, summarise
 from rotoscope.traces.analysis.profiles import EngineProfile
 from rotoscope.traces.errors import RunFailed, UnusableInput
@@ -61,15 +62,31 @@ async def replay_async(
         raise UnusableInput("no trace to replay")
     server = await _ask(options)
     notes = Notes(say)
-    profile, vocabulary = choose_profile(options, server), choose_vocabulary(options, server, notes)
-    setup = setup_of(options, server, traces=len(traces), profile=profile, vocabulary=vocabulary)
-    plan = PromptPlan(traces, seed=setup.seed, salt=setup.salt, sessions=setup.sessions, vocabulary=vocabulary)
-    folder = make_folder(options.folder)
-    say(f"results go to {folder}")
-    with ResultsFolder.opened(folder) as results:
-        async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:
-            backend = _backend(http, options, server, notes)
+    profile, api = choose_profile(options, server), api_named(options.api)
+    async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:
+        backend = _backend(http, options, server, notes, api=api)
+        prompting = await choose_prompting(api, options, server, notes, http=http, backend=backend)
+        setup = setup_of(
+            options,
+            server,
+            traces=len(traces),
+            profile=profile,
+            vocabulary=prompting.vocabulary,
+            calibration=prompting.calibration,
+        )
+        plan = PromptPlan(
+            traces,
+            seed=setup.seed,
+            salt=setup.salt,
+            sessions=setup.sessions,
+            vocabulary=prompting.vocabulary,
+            rendering=prompting.rendering,
+        )
+        folder = make_folder(options.folder)
+        say(f"results go to {folder}")
+        with ResultsFolder.opened(folder) as results:
             run = _Run(setup, plan, parts, profile=profile, backend=backend, results=results, notes=notes)
+            run.note_first(prompting)
             return await run.perform(watch)
 
 
@@ -105,6 +122,12 @@ class _Run:
             on_request=self._on_request,
             simulated=setup.simulated,
         )
+
+    def note_first(self, prompting: Prompting) -> None:
+        """Count what was asked before the run, to try the server, among what it may have in its cache."""
+        first = prompting.first
+        if first is not None:
+            self._lanes.sent.add_first(prompting.first_ids, sent_s=first.sent_s, first_token_s=first.first_token_s)
 
     async def perform(self, watch: Watch | None) -> Summary:
         """Perform all sessions and write the summary; what was measured before an early end is summed up too."""
@@ -170,11 +193,13 @@ def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohtt
     )
 
 
-def _backend(http: aiohttp.ClientSession, options: ReplayOptions, server: Server, notes: Notes) -> HttpBackend:
+def _backend(
+    http: aiohttp.ClientSession, options: ReplayOptions, server: Server, notes: Notes, *, api: Api
+) -> HttpBackend:
     return HttpBackend(
         http,
         api_url(options.url),
-        api=APIS["completions"],
+        api=api,
         model=server.model,
         engine=server.engine,
         timeout_s=options.timeout_s,

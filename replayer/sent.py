@@ -8,6 +8,7 @@ from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
 from rotoscope.replayer.results import RequestResult
 from rotoscope.replayer.session import Performed
 from rotoscope.replayer.token_streams import CallName, SentTokens, SharedName, StreamName
+from rotoscope.replayer.tokens import TokenIds
 from rotoscope.traces.analysis.profiles import EngineProfile
 from rotoscope.traces.analysis.realised import SentStream, realised_hits
 
@@ -25,6 +26,12 @@ class SentStreams:
         for one in sorted(performed, key=lambda one: one.result.call):
             call = one.result.call
             self._add(CallName(session, call), prompts.sent(call), one.sent_s, one.first_token_s)
+
+    def add_first(self, ids: TokenIds, *, sent_s: float | None, first_token_s: float | None) -> None:
+        """Take over a prompt that was sent before all sessions."""
+        self._streams.append(
+            SentStream(of=None, shared=0, tail=ids, prompt_tokens=len(ids), sent_s=sent_s, first_token_s=first_token_s)
+        )
 
     def optimal_tokens(self, requests: Sequence[RequestResult], profile: EngineProfile) -> list[int]:
         """Return the realised optimum of each request (R8)."""

@@ -7,8 +7,10 @@ import secrets
 from dataclasses import dataclass
 
 from rotoscope import __version__
+from rotoscope.replayer.calibration import Calibration, Source
+from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.notes import Notes
-from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
+from rotoscope.replayer.options import DEFAULT_API, DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile, profile_named
@@ -26,13 +28,21 @@ class Setup:
     engine: str
     simulated: bool
     """Whether the server is a simulator: its times are modelled."""
+    api: str = DEFAULT_API
+    """How the server was asked."""
+    words: int | None = None
+    """How many words prompts of messages are made of; None for prompts of token ids, like the next."""
+    template: ChatTemplate | None = None
+    """Tokens that the server puts around the contents of messages."""
+    tokens_from: Source | None = None
+    """Whether words and template are known from the server's tokenizer, or only from its usage."""
     profile: str
     """Engine profile of the optimum."""
     block_size: int
     seed: int
     salt: str
     vocabulary: str
-    """LOW:HIGH, ids from LOW to HIGH - 1."""
+    """LOW:HIGH, ids from LOW to HIGH - 1; of words, their numbers."""
     traces: int
     sessions: int
     concurrency: int
@@ -44,14 +54,24 @@ class Setup:
 
 
 def setup_of(
-    options: ReplayOptions, server: Server, *, traces: int, profile: EngineProfile, vocabulary: Vocabulary
+    options: ReplayOptions,
+    server: Server,
+    *,
+    traces: int,
+    profile: EngineProfile,
+    vocabulary: Vocabulary,
+    calibration: Calibration | None = None,
 ) -> Setup:
-    """Gather what is told of a run."""
+    """Gather what is told of a run; `calibration` is of prompts of messages."""
     return Setup(
         version=__version__,
         model=public_model_name(server.model),
         engine=server.engine.name,
         simulated=server.simulated,
+        api=options.api,
+        words=len(calibration.words) if calibration else None,
+        template=calibration.template if calibration else None,
+        tokens_from=calibration.template_from if calibration else None,
         profile=profile.name,
         block_size=profile.block_size,
         seed=options.seed,

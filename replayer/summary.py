@@ -68,6 +68,8 @@ class Summary:
     failures: dict[str, int]
     """Failed requests by kind."""
     isl_mismatches: int
+    isl_error: Distribution | None
+    """How far the server's counts of prompt tokens are from the planned ones, where they differ in any request."""
     osl_mismatches: int
     unverified: int
     """Answered requests whose lengths the server does not tell."""
@@ -128,6 +130,7 @@ def summarise(
         requests=_counts([one.status for one in requests], planned_requests),
         failures=dict(Counter(one.failure.value for one in requests if one.failure)),
         isl_mismatches=sum(one.isl_mismatch for one in requests),
+        isl_error=_isl_error(answered),
         osl_mismatches=sum(one.osl_mismatch for one in requests),
         unverified=sum(one.prompt_tokens is None or one.completion_tokens is None for one in answered),
         without_ids=without_ids,
@@ -159,8 +162,9 @@ def findings(summary: Summary) -> Iterator[str]:
         yield "no rates: no job lies in the steady-state window"
     elif setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
-    if summary.isl_mismatches:
-        yield f"{summary.isl_mismatches} requests: the server counted another number of prompt tokens than were sent"
+    if summary.isl_error:
+        off = f"{summary.isl_error.mean:,.1f} off on average, {summary.isl_error.max:,.0f} at most"
+        yield f"{summary.isl_mismatches} requests: the server counted another number of prompt tokens than planned, {off}"
     if summary.osl_mismatches:
         yield f"{summary.osl_mismatches} requests: the answer has another number of tokens than were asked for"
     if summary.unverified:
@@ -180,6 +184,11 @@ def _distribution(
     requests: Sequence[RequestResult], value: Callable[[RequestResult], float | None]
 ) -> Distribution | None:
     return metrics.distribution([number for one in requests if (number := value(one)) is not None])
+
+
+def _isl_error(requests: Sequence[RequestResult]) -> Distribution | None:
+    errors = [abs(one.prompt_tokens - one.planned_prompt_tokens) for one in requests if one.prompt_tokens is not None]
+    return metrics.distribution(errors) if any(errors) else None
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -17,6 +17,9 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     """Yield what happened and the numbers of the whole run: name, value, definition."""
     setup = summary.setup
     yield "model", setup.model, "simulated" if setup.simulated else ""
+    if setup.template:
+        overhead = f"template {setup.template.head} + {setup.template.tail} tokens, {setup.template.back} between turns"
+        yield "prompts", f"{setup.words} words", f"{setup.api}, {overhead}, from {setup.tokens_from}"
     yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, concurrency {setup.concurrency}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
     yield from _cache_rows(summary.cache, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block")
@@ -31,6 +34,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
 def distribution_rows(summary: Summary) -> Iterator[Row]:
     """Yield mean and percentiles of what was measured a request and a job, under `DISTRIBUTION_HEADINGS`."""
     yield from _distribution("ISL, tokens", summary.isl, "{:,.0f}")
+    yield from _distribution("  error of ISL", summary.isl_error, "{:,.1f}")
     yield from _distribution("OSL, tokens", summary.osl, "{:,.0f}")
     yield from _distribution("TTFT, ms", summary.ttft_s, "{:,.1f}", scale=1000)
     yield from _distribution("ITL, ms", summary.itl_s, "{:,.2f}", scale=1000)

@@ -90,7 +90,7 @@ def _grown(trace: Trace, factor: int) -> Trace:
     return replace(trace, shared_prefixes=tuple(shared), events=tuple(events))
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(grown(), templates, st.integers(1, 4), st.booleans())
 def test_prompts_have_their_lengths_and_share_what_is_laid_out(
     traces: list[Trace], template: ChatTemplate, sessions: int, answers: bool
@@ -104,11 +104,11 @@ def test_prompts_have_their_lengths_and_share_what_is_laid_out(
         ends = min(len(run.prompts[a]), len(run.prompts[b]))
         found = common(run.prompts[a], run.prompts[b])
         expected = min(max(template.head, laid_out.common(a, b)), ends)
-        # prompts that end where a shared prefix does have the template's end in common too
-        assert found == expected or expected < found <= min(recorded.common(a, b), ends)
+        # prompts of two sessions that end where a shared prefix does have the template behind it in common, too
+        assert found == expected or expected < found <= min(recorded.common(a, b) + template.turn, ends)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(grown(), templates.filter(lambda template: template.takes_answers_up), st.integers(1, 3))
 def test_what_messages_change_of_a_forest_is_bounded_by_the_template(
     traces: list[Trace], template: ChatTemplate, sessions: int

@@ -26,6 +26,10 @@ def replay(
     engine: Annotated[
         str | None, typer.Option(help="What runs behind the URL, if the server does not say it.", metavar="NAME")
     ] = None,
+    api: Annotated[
+        str,
+        typer.Option(help="completions, generate (token ids), chat, responses, messages (words).", metavar="NAME"),
+    ] = "completions",
     sessions: Annotated[
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
@@ -76,6 +80,7 @@ def replay(
         url=url,
         model=model,
         engine=engine,
+        api=api,
         sessions=sessions,
         concurrency=concurrency,
         seed=seed,
