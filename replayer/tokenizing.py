@@ -61,10 +61,13 @@ class ServerTokenizer:
 
     async def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         """Return the JSON object of an answer, an empty one for any other answer."""
-        data, headers = orjson.dumps(body), {"Content-Type": "application/json"}
+        # Dynamo's frontend 1.6.1 closes a connection after a 404 without saying so: it must not be taken again.
+        data, headers = orjson.dumps(body), {"Content-Type": "application/json", "Connection": "close"}
         try:
             async with asyncio.timeout(self._timeout_s):
-                async with self._http.post(self._url / path, data=data, headers=headers, allow_redirects=False) as answer:
+                async with self._http.post(
+                    self._url / path, data=data, headers=headers, allow_redirects=False
+                ) as answer:
                     content = await answer.content.read(_LARGEST_ANSWER_BYTES) if answer.status == 200 else b""
                     while answer.status == 200 and (more := await answer.content.readany()):
                         content += more
