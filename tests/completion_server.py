@@ -7,7 +7,7 @@ import contextlib
 import json
 import queue
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,15 +16,18 @@ from aiohttp import web
 Answer = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
 """Takes the request and its body and returns or writes a response."""
 
+PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/generate")
+
 
 @dataclass
 class CompletionServer:
-    """Answers /v1/models with `cards` and /v1/completions with `answer`; keeps the bodies that it was sent."""
+    """Answers /v1/models with `cards` and every API with `answer`; keeps what it was sent."""
 
     answer: Answer
     cards: list[dict[str, Any]] = field(default_factory=lambda: [{"id": "m", "meta": {"n_vocab": 32768}}])
     url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    heads: list[Mapping[str, str]] = field(default_factory=list)
     hang_ups: int = 0
 
     async def models(self, request: web.Request) -> web.StreamResponse:
@@ -33,6 +36,7 @@ class CompletionServer:
     async def completions(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
         self.bodies.append(body)
+        self.heads.append(request.headers)
         try:
             return await self.answer(request, body)
         except asyncio.CancelledError:
@@ -46,7 +50,8 @@ async def serving_completions(answer: Answer, **fields: Any) -> AsyncIterator[Co
     server = CompletionServer(answer, **fields)
     app = web.Application(client_max_size=1 << 30)
     app.router.add_get("/v1/models", server.models)
-    app.router.add_post("/v1/completions", server.completions)
+    for path in PATHS:
+        app.router.add_post(path, server.completions)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -26,8 +26,8 @@ from rotoscope.traces.errors import UnusableInput
 Fields: TypeAlias = dict[str, object]
 BodyOf: TypeAlias = Callable[[Exchange], bytes]
 
-LENGTH = "the length"
-"""Stands in the fields of a request for the number of tokens to generate."""
+LENGTH = "\0length"
+"""Stands in the fields of a request for the number of tokens to generate; no model has such a name."""
 
 _STREAMED_WITH_USAGE: Mapping[str, object] = {"stream": True, "stream_options": {"include_usage": True}}
 _MESSAGE = b'{"role":'

@@ -10,6 +10,18 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from answer_dialects import (
+    CACHED_TOKENS,
+    CHAT,
+    DIALECTS,
+    MESSAGES,
+    PROMPT_TOKENS,
+    RESPONSES,
+    Dialect,
+    framed,
+    text_of,
+    wire,
+)
 from completion_server import (
     DONE,
     Answer,
@@ -54,6 +66,7 @@ class Talk:
 async def talking(
     url: str,
     *,
+    api: str = "completions",
     engine: Engine = ANY_ENGINE,
     timeout_s: float = PLENTY_S,
     connector: aiohttp.BaseConnector | None = None,
@@ -63,7 +76,7 @@ async def talking(
         backend = HttpBackend(
             http,
             URL(url) / "v1",
-            api=APIS["completions"],
+            api=APIS[api],
             model="m",
             engine=engine,
             timeout_s=timeout_s,
@@ -74,11 +87,11 @@ async def talking(
 
 
 async def asked(
-    answer: Answer, *, tokens: int = 3, timeout_s: float = PLENTY_S, engine: Engine = ANY_ENGINE
+    answer: Answer, *, tokens: int = 3, prompt: bytes = b"[1,2,3]", **fields: Any
 ) -> tuple[Failure | None, Exchange, CompletionServer, Talk]:
     """Ask a server that answers so for one completion."""
-    async with serving_completions(answer) as server, talking(server.url, engine=engine, timeout_s=timeout_s) as talk:
-        failure, exchange = await talk.ask(tokens)
+    async with serving_completions(answer) as server, talking(server.url, **fields) as talk:
+        failure, exchange = await talk.ask(tokens, prompt)
     return failure, exchange, server, talk
 
 
@@ -484,3 +497,120 @@ async def test_cancelling_a_request_hangs_up_and_keeps_what_came() -> None:
     assert exchange.output_ids == [5]
     assert exchange.ended_s is not None
     assert server.hang_ups == 1
+
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+MESSAGES_PROMPT = b'[{"role":"user","content":"say {\\"role\\":1}"},{"role":"assistant","content":"x"}]'
+
+
+@every_dialect
+@in_event_loop
+async def test_an_answer_in_any_dialect_is_read_into_its_exchange(dialect: Dialect) -> None:
+    async def answer(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return await stream(request, [framed(payload) for payload in dialect.answer(9)])
+
+    failure, exchange, server, _ = await asked(answer, tokens=9, api=dialect.api)
+
+    assert failure is None
+    assert len(server.bodies) == 1
+    assert exchange.counted_tokens == exchange.token_events == 9
+    assert (exchange.prompt_tokens, exchange.cached_tokens) == (PROMPT_TOKENS, CACHED_TOKENS)
+    times = [exchange.sent_s, exchange.answered_s, exchange.first_token_s, exchange.last_token_s, exchange.ended_s]
+    assert None not in times
+    assert times == sorted(times)  # type: ignore[type-var]
+
+
+@every_dialect
+@in_event_loop
+async def test_an_error_event_in_any_dialect_is_named_and_shown(dialect: Dialect) -> None:
+    async def failing(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return await stream_and_hang(request, [framed(one) for one in [*dialect.single_tokens([1, 2]), dialect.error]])
+
+    failure, exchange, _, talk = await asked(failing, api=dialect.api)
+
+    assert failure is not None
+    assert failure.kind is FailureKind.ERROR_IN_STREAM
+    assert talk.said == [(FailureKind.ERROR_IN_STREAM, "out of blocks")]
+    assert exchange.token_events == 2
+
+
+@every_dialect
+@pytest.mark.parametrize("end", [stream, stream_and_cut])
+@in_event_loop
+async def test_a_stream_that_ends_early_is_cut_in_any_dialect(dialect: Dialect, end: Any) -> None:
+    async def cut(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        events = [framed(payload) for payload in [*dialect.starts, *dialect.single_tokens([1, 2, 3])]]
+        response: web.StreamResponse = await end(request, events)
+        return response
+
+    failure, exchange, _, _ = await asked(cut, api=dialect.api)
+
+    assert failure == Failure(FailureKind.CUT_STREAM, 200)
+    assert exchange.token_events == 3
+    assert exchange.output_ids == ([1, 2, 3] if dialect.has_ids else [])
+
+
+@pytest.mark.parametrize("dialect", [CHAT, RESPONSES, MESSAGES], ids=lambda dialect: dialect.api)
+@pytest.mark.parametrize("rest", [b"", b'event: ping\ndata: {"type":"ping"}\n\n', b": still here\n\n"])
+@in_event_loop
+async def test_a_stream_that_says_only_that_it_is_there_falls_silent(dialect: Dialect, rest: bytes) -> None:
+    async def silent(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(wire([*dialect.starts, *dialect.single_tokens([1, 2])]))
+        while True:
+            await response.write(rest)
+            await asyncio.sleep(SHORT_S / 10)
+
+    failure, exchange, server, _ = await asked(silent, api=dialect.api, timeout_s=SHORT_S)
+
+    assert failure == Failure(FailureKind.SILENT_STREAM, 200)
+    assert "".join(exchange.output_text) == text_of([1, 2])
+    assert server.hang_ups == 1
+
+
+@pytest.mark.parametrize("api", APIS)
+@in_event_loop
+async def test_a_refusal_is_named_in_any_api(api: str) -> None:
+    async def refuse(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        error = {"type": "error", "error": {"type": "overloaded_error", "message": "try again later"}}
+        return web.json_response(error, status=529)
+
+    failure, _, server, talk = await asked(refuse, api=api)
+
+    assert failure == Failure(FailureKind.SERVER_ERROR, 529, "overloaded_error")
+    assert talk.said == [(FailureKind.SERVER_ERROR, "try again later")]
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("api", APIS)
+@in_event_loop
+async def test_a_prompt_is_sent_where_the_api_wants_it(api: str) -> None:
+    async def refuse(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response({}, status=500)
+
+    is_ids = APIS[api].prompts == "ids"
+
+    _, _, server, _ = await asked(refuse, api=api, prompt=b"[1,2,3]" if is_ids else MESSAGES_PROMPT)
+
+    sent = server.bodies[0][APIS[api].prompt_field]
+    if is_ids:
+        assert sent == [1, 2, 3]
+    else:
+        assert [(message["role"], message["content"]) for message in sent] == [
+            ("user", 'say {"role":1}'),
+            ("assistant", "x"),
+        ]
+        assert {message.get("type") for message in sent} == {"message" if api == "responses" else None}
+
+
+@in_event_loop
+async def test_anthropics_version_is_told_in_its_own_api() -> None:
+    async def refuse(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response({}, status=500)
+
+    _, _, messages, _ = await asked(refuse, api="messages")
+    _, _, chat, _ = await asked(refuse, api="chat")
+
+    assert messages.heads[0]["anthropic-version"] == "2023-06-01"
+    assert "anthropic-version" not in chat.heads[0]
