@@ -50,7 +50,7 @@ IN_LINE = Aspect("order of requests", "approximated", "did not wait for the one 
 OTHER_WAITS = Aspect(
     "requests that another one waits for", "lost", "not its session's nor its children's", unit="links"
 )
-READ_AGENTIC_ASPECTS = (
+READ_ASPECTS = (
     *CORPUS_ASPECTS,
     *(RUNS, BRANCHES, DURATIONS, WAITS, TOOLS, TOOL_ENDS, TOOL_GAPS, IN_LINE, OTHER_WAITS),
 )

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.mooncake_writer import (
@@ -29,6 +27,7 @@ from rotoscope.traces.formats.mooncake_writer import (
     note_rows,
     out_rows,
     request_fields,
+    row_line,
 )
 from rotoscope.traces.model import Branch, Call, ParallelEnd, ParallelStart, ToolCall, Trace, TraceEvent, Wait
 
@@ -40,7 +39,7 @@ UNTIMED_TOOLS = Aspect(
     "tools", "approximated", "as waits, one after another; without a time there is no span", unit="tools"
 )
 NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
-WRITE_AGENTIC_ASPECTS = (
+WRITE_ASPECTS = (
     *(LENGTHS, WHOLE, CUT, TIMES, STARTS, RUNS, BRANCHES, WAITS, TOOLS, UNTIMED_TOOLS, NO_CALL_AFTER),
     *ALWAYS_LOST,
 )
@@ -158,7 +157,7 @@ def _line(row: OutRow, member: Member, links: dict[int, _Link], names: dict[tupl
     if tools:
         fields["tool_wait_ms"] = as_number(round(_busy_ms(tools), 3))
         fields["tool_events"] = [_span(tool, member, session) for tool in tools if tool.at_ms is not None]
-    return orjson.dumps(fields) + b"\n"
+    return row_line(fields)
 
 
 def _until_fork(gap: Sequence[ToolCall | Wait]) -> list[ToolCall | Wait]:

@@ -1,8 +1,7 @@
 """Write traces as Mooncake JSONL: a row a call, block ids of one scope for all traces, in the order of the corpus.
 
-`write_mooncake` gives every row its time; which calls belong to one session the rows do not say. `write_mooncake_sessions`
-writes AIPerf's dialect: a row has the `session_id` of its trace, the first one of a session its time, and the others the
-`delay` since the answer before them.
+Every row has its time; which calls belong to one session the rows do not say. The dialects that do are written by
+`mooncake_sessions_writer.py` and `mooncake_agentic_writer.py`, from the same rows.
 
 Where all traces have a place in one order, rows stand in it; else they are in the order of their times, or one trace
 after the other where times are missing. Traces without a common clock start together.
@@ -20,7 +19,7 @@ from rotoscope.traces.corpus import Member, calls_in_order
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.formats.block_ids import block_ids
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
-from rotoscope.traces.model import Call, DropKvCache, Embedding, Message, ToolCall, Trace, Wait
+from rotoscope.traces.model import Call, DropKvCache, Embedding, Message, ToolCall, Wait
 
 LENGTHS = Aspect("prompt and output lengths", "kept")
 WHOLE = Aspect("common prefixes", "kept", "as block ids")
@@ -28,13 +27,8 @@ CUT = Aspect("common prefixes", "approximated", "cut to whole blocks")
 BOUNDS = Aspect("how sure common prefixes are", "lost")
 TIMES = Aspect("arrival times and order", "kept")
 STARTS = Aspect("arrival times", "approximated", "without a common clock all traces start together", unit="traces")
-SESSIONS = Aspect("sessions", "kept", unit="sessions")
 NO_SESSIONS = Aspect("sessions", "lost", "rows do not say which of them belong together", unit="sessions")
-FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns follow from the delays")
-DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
 NO_GAPS = Aspect("tools and waits", "lost", "only arrival times are written", unit="events")
-TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
-LINES = Aspect("branches", "approximated", "calls of branches follow one another")
 BRANCHES = Aspect("branches", "lost", "arrival times remain")
 REASONING = Aspect("which output is reasoning", "lost")
 SPEED = Aspect("durations and times to the first token", "lost")
@@ -44,10 +38,6 @@ OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events"
 
 ALWAYS_LOST = (BOUNDS, REASONING, SPEED, CACHED, SYSTEM, OTHERS)
 WRITE_ASPECTS = (LENGTHS, WHOLE, CUT, TIMES, STARTS, NO_SESSIONS, NO_GAPS, BRANCHES, *ALWAYS_LOST)
-WRITE_SESSIONS_ASPECTS = (
-    *(LENGTHS, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
-    *ALWAYS_LOST,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,41 +67,7 @@ def write_mooncake(members: Sequence[Member], fidelity: Fidelity, *, block_size:
     fidelity.note(NO_SESSIONS, sum(1 for trace in traces if sum(1 for _ in trace.calls()) > 1))
     fidelity.note(NO_GAPS, sum(isinstance(event, ToolCall | Wait) for trace in traces for event in trace.events))
     fidelity.note(BRANCHES, sum(row.call.branch is not None for row in rows))
-    return (_line({"timestamp": as_number(row.at_ms or 0.0), **request_fields(row)}) for row in rows)
-
-
-def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    """Yield the rows of a file in AIPerf's dialect; what has no time is left without."""
-    rows = out_rows(members, block_size)
-    note_rows(rows, members, fidelity, block_size=block_size)
-    delays = [gaps_before(member.trace) for member in members]
-    firsts = [min((call.call for call in member.trace.calls()), default=None) for member in members]
-    later = [row for row in rows if row.call.call != firsts[row.member]]
-    fidelity.note(SESSIONS, len(members))
-    fidelity.note(TIMES, sum(row.at_ms is not None for row in rows) - sum(row.at_ms is not None for row in later))
-    fidelity.note(FIRST_TIMES, sum(row.at_ms is not None for row in later))
-    fidelity.note(DELAYS, len(later))
-    fidelity.note(TOOLS, sum(isinstance(event, ToolCall) for member in members for event in member.trace.events))
-    fidelity.note(LINES, sum(row.call.branch is not None for row in rows))
-    return (
-        _line(
-            _session_row(
-                row,
-                members[row.member].name or str(row.member),
-                None if row.call.call == firsts[row.member] else delays[row.member][row.call.call],
-            )
-        )
-        for row in rows
-    )
-
-
-def _session_row(row: OutRow, session: str, delay_ms: float | None) -> dict[str, Any]:
-    fields: dict[str, Any] = {"session_id": session}
-    if delay_ms is not None:
-        fields["delay"] = as_number(delay_ms)
-    elif row.at_ms is not None:
-        fields["timestamp"] = as_number(row.at_ms)
-    return {**fields, **request_fields(row)}
+    return (row_line({"timestamp": as_number(row.at_ms or 0.0), **request_fields(row)}) for row in rows)
 
 
 def out_rows(members: Sequence[Member], block_size: int) -> list[OutRow]:
@@ -142,33 +98,6 @@ def as_number(milliseconds: float) -> float | int:
     return int(milliseconds) if milliseconds == int(milliseconds) else milliseconds
 
 
-def gaps_before(trace: Trace) -> dict[int, float]:
-    """Return for each call the time from the answer of the call before it, in the order of their numbers.
-
-    Where times of both are not known it is the sum of the waits and tools before it on its branch.
-    """
-    slept = _slept_before(trace)
-    gaps: dict[int, float] = {}
-    answered_ms = None
-    for call in trace.calls():
-        gaps[call.call] = slept[call.call]
-        if call.at_ms is not None and answered_ms is not None:
-            gaps[call.call] = max(round(call.at_ms - answered_ms, 3), 0.0)
-        answered_ms = None if call.at_ms is None or call.duration_ms is None else call.at_ms + call.duration_ms
-    return gaps
-
-
-def _slept_before(trace: Trace) -> dict[int, float]:
-    slept: dict[int, float] = {}
-    since_call: dict[object, float] = {}
-    for event in trace.events:
-        if isinstance(event, Wait | ToolCall):
-            since_call[event.branch] = since_call.get(event.branch, 0.0) + event.duration_ms
-        elif isinstance(event, Call):
-            slept[event.call] = round(since_call.pop(event.branch, 0.0), 3)
-    return slept
-
-
 def note_rows(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> None:
     """Note what every dialect keeps and loses."""
     calls = [row.call for row in rows]
@@ -187,5 +116,6 @@ def note_rows(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidel
     fidelity.note(OTHERS, sum(isinstance(event, others) for trace in traces for event in trace.events))
 
 
-def _line(row: dict[str, Any]) -> bytes:
+def row_line(row: dict[str, Any]) -> bytes:
+    """Return the line of a row."""
     return orjson.dumps(row) + b"\n"

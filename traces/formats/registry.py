@@ -101,7 +101,7 @@ def _read_trtllm(source: Source, fidelity: Fidelity) -> list[Member]:
     from rotoscope.traces.formats.trtllm import read_trtllm
 
     data = source.whole()
-    return _single(loads(data, path=source.name) if _OURS.search(data) else read_trtllm(data, source.name))
+    return _single(loads(data, path=source.name) if _OURS.search(data) else read_trtllm(data, source.name, fidelity))
 
 
 def _read_weka(source: Source, fidelity: Fidelity) -> list[Member]:
@@ -147,7 +147,7 @@ def _write_mooncake(members: Sequence[Member], fidelity: Fidelity, *, block_size
 
 
 def _write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.mooncake_writer import write_mooncake_sessions
+    from rotoscope.traces.formats.mooncake_sessions_writer import write_mooncake_sessions
 
     return write_mooncake_sessions(members, fidelity, block_size=block_size)
 

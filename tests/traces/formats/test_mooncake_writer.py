@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chain_structure import chains, in_order, members_of
+from chain_structure import members_of
 from hypothesis import given
 from hypothesis import strategies as st
-from mooncake_files import lines, read, row, turn
-from strategies import corpora
+from mooncake_files import lines, read, row
 
 from rotoscope.testing import make_call, trace_of
-from rotoscope.traces import Call, Prefix, Trace, UnusableInput, Wait
+from rotoscope.traces import Call, Prefix, UnusableInput, Wait
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.mooncake import read_mooncake
-from rotoscope.traces.formats.mooncake_writer import gaps_before, write_mooncake, write_mooncake_sessions
+from rotoscope.traces.formats.mooncake_writer import write_mooncake
 from rotoscope.traces.formats.recognise import open_traces
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import ParallelStart, ToolCall
@@ -24,13 +23,6 @@ from rotoscope.traces.model import ParallelStart, ToolCall
 
 def written(members: list[Member], *, block_size: int = 512, fidelity: Fidelity | None = None) -> list[dict[str, Any]]:
     pieces = write_mooncake(members, fidelity or Fidelity(), block_size=block_size)
-    return [json.loads(line) for line in b"".join(pieces).splitlines()]
-
-
-def written_sessions(
-    members: list[Member], *, block_size: int = 512, fidelity: Fidelity | None = None
-) -> list[dict[str, Any]]:
-    pieces = write_mooncake_sessions(members, fidelity or Fidelity(), block_size=block_size)
     return [json.loads(line) for line in b"".join(pieces).splitlines()]
 
 
@@ -50,22 +42,6 @@ def test_all_rows_of_the_published_files_come_back_as_they_were(data_dir: Path, 
     assert len(back) == count
     assert [list(fields) for fields in back[:1]] == [["timestamp", "input_length", "output_length", "hash_ids"]]
     assert back == renumbered(rows)
-
-
-@pytest.mark.parametrize("name", ["conversation_trace", "synthetic_trace"])
-def test_sessions_of_the_published_files_come_back_with_their_prefixes_and_gaps(data_dir: Path, name: str) -> None:
-    members = [trace.member for trace in open_traces([data_dir / "mooncake" / f"{name}.jsonl"])]
-
-    back = read(*written_sessions(members))
-
-    assert [essence(member) for member in back] == [essence(member) for member in members]
-
-
-def essence(member: Member) -> object:
-    """A session but for the times of its later turns."""
-    calls = [(call.prompt_tokens, call.completion_tokens, call.prefix) for call in member.trace.calls()]
-    waits = [event.duration_ms for event in member.trace.events if isinstance(event, Wait)]
-    return member.start_ms, member.ranks, member.trace.shared_prefixes, calls, waits
 
 
 @st.composite
@@ -94,35 +70,6 @@ def test_forest_to_mooncake_and_back_gives_the_same_corpus(rows: list[dict[str, 
     members = read(*rows)
 
     assert read(*written(members)) == members
-
-
-@given(corpora(), st.integers(1, 4), st.booleans())
-def test_any_corpus_becomes_rows_with_the_same_chains(traces: list[Trace], block: int, ranked: bool) -> None:
-    members = members_of(traces)
-    if ranked:
-        members = with_ranks(members)
-    calls = [call for _, call in in_order(members)]
-
-    rows = written_sessions(members, block_size=block)
-
-    if ranked or any(call.at_ms is None for call in calls):
-        assert [(r["input_length"], r["output_length"]) for r in rows] == [
-            (call.prompt_tokens, call.completion_tokens) for call in calls
-        ]
-        expected = chains(members, [place for place, _ in in_order(members)], block, with_partial=True)
-        assert [tuple(fields["hash_ids"]) for fields in renumbered(rows)] == expected
-    assert sorted(len(r["hash_ids"]) for r in rows) == sorted(-(-call.prompt_tokens // block) for call in calls)
-
-
-def with_ranks(members: list[Member]) -> list[Member]:
-    ranks, place = [], 0
-    for member in members:
-        count = len(list(member.trace.calls()))
-        ranks.append(tuple(range(place, place + count)))
-        place += count
-    return [
-        Member(name=m.name, trace=m.trace, start_ms=m.start_ms, ranks=r) for m, r in zip(members, ranks, strict=True)
-    ]
 
 
 def call(number: int, isl: int, *, of: int | str | None = None, shared: int = 0, **fields: Any) -> Call:
@@ -184,45 +131,6 @@ def test_what_rows_cannot_say_is_counted() -> None:
         "lost tools and waits (2 events)",
         "lost branches (1 calls)",
     ]
-
-
-def test_a_session_has_its_start_and_then_delays() -> None:
-    members = [
-        Member(
-            name="run",
-            trace=trace_of(
-                call(0, 9, at_ms=0.0, duration_ms=10.0),
-                Wait(kind="human", duration_ms=5.0),
-                call(1, 9, at_ms=40.0),
-                Wait(kind="human", duration_ms=7.0),
-                ToolCall(tool_call_id="t0", tool_name="tool0", duration_ms=3.5),
-                call(2, 9),
-            ),
-            start_ms=100.0,
-        )
-    ]
-
-    rows = written_sessions(members)
-
-    assert [(r["session_id"], r.get("timestamp"), r.get("delay")) for r in rows] == [
-        ("run", 100, None),
-        ("run", None, 30),
-        ("run", None, 10.5),
-    ]
-
-
-def test_the_gap_before_a_call_is_measured_where_both_times_are_known_and_never_negative() -> None:
-    trace = trace_of(
-        call(0, 9, at_ms=0.0, duration_ms=10.0), Wait(kind="think", duration_ms=5.0), call(1, 9, at_ms=8.0)
-    )
-
-    assert gaps_before(trace) == {0: 0.0, 1: 0.0}
-
-
-def test_a_session_file_without_times_says_none() -> None:
-    rows = written_sessions(read(turn("a", 1), turn("a", 1, 2, delay=5)))
-
-    assert [set(fields) & {"timestamp", "delay"} for fields in rows] == [set(), {"delay"}]
 
 
 def test_nothing_is_written_for_nothing() -> None:

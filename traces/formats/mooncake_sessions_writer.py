@@ -1,0 +1,100 @@
+"""Write traces as Mooncake JSONL in AIPerf's dialect: rows of one `session_id` follow one another.
+
+The session of a row is its trace. The first one of a session has its time, where that is known, the others the `delay`
+since the answer before them: a replay with times for all would not wait for answers. Calls of branches follow one another
+in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rotoscope.traces.corpus import Member
+from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.mooncake_writer import (
+    ALWAYS_LOST,
+    CUT,
+    LENGTHS,
+    STARTS,
+    TIMES,
+    WHOLE,
+    OutRow,
+    as_number,
+    note_rows,
+    out_rows,
+    request_fields,
+    row_line,
+)
+from rotoscope.traces.model import Branch, Call, ToolCall, Trace, Wait
+
+SESSIONS = Aspect("sessions", "kept", unit="sessions")
+FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns follow from the delays")
+DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
+TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
+LINES = Aspect("branches", "approximated", "calls of branches follow one another")
+WRITE_ASPECTS = (
+    *(LENGTHS, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
+    *ALWAYS_LOST,
+)
+
+
+def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    """Yield the rows of a file in AIPerf's dialect; what has no time is left without."""
+    rows = out_rows(members, block_size)
+    note_rows(rows, members, fidelity, block_size=block_size)
+    delays = [gaps_before(member.trace) for member in members]
+    firsts = [min((call.call for call in member.trace.calls()), default=None) for member in members]
+    later = [row for row in rows if row.call.call != firsts[row.member]]
+    fidelity.note(SESSIONS, len(members))
+    fidelity.note(TIMES, sum(row.at_ms is not None for row in rows) - sum(row.at_ms is not None for row in later))
+    fidelity.note(FIRST_TIMES, sum(row.at_ms is not None for row in later))
+    fidelity.note(DELAYS, len(later))
+    fidelity.note(TOOLS, sum(isinstance(event, ToolCall) for member in members for event in member.trace.events))
+    fidelity.note(LINES, sum(row.call.branch is not None for row in rows))
+    return (
+        row_line(
+            _session_row(
+                row,
+                members[row.member].name or str(row.member),
+                None if row.call.call == firsts[row.member] else delays[row.member][row.call.call],
+            )
+        )
+        for row in rows
+    )
+
+
+def _session_row(row: OutRow, session: str, delay_ms: float | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"session_id": session}
+    if delay_ms is not None:
+        fields["delay"] = as_number(delay_ms)
+    elif row.at_ms is not None:
+        fields["timestamp"] = as_number(row.at_ms)
+    return {**fields, **request_fields(row)}
+
+
+def gaps_before(trace: Trace) -> dict[int, float]:
+    """Return for each call the time from the answer of the call before it, in the order of their numbers.
+
+    Where times of both are not known it is the sum of the waits and tools before it on its branch.
+    """
+    slept = _slept_before(trace)
+    gaps: dict[int, float] = {}
+    answered_ms = None
+    for call in trace.calls():
+        gaps[call.call] = slept[call.call]
+        if call.at_ms is not None and answered_ms is not None:
+            gaps[call.call] = max(round(call.at_ms - answered_ms, 3), 0.0)
+        answered_ms = None if call.at_ms is None or call.duration_ms is None else call.at_ms + call.duration_ms
+    return gaps
+
+
+def _slept_before(trace: Trace) -> dict[int, float]:
+    slept: dict[int, float] = {}
+    since_call: dict[Branch | None, float] = {}
+    for event in trace.events:
+        if isinstance(event, Wait | ToolCall):
+            since_call[event.branch] = since_call.get(event.branch, 0.0) + event.duration_ms
+        elif isinstance(event, Call):
+            slept[event.call] = round(since_call.pop(event.branch, 0.0), 3)
+    return slept
