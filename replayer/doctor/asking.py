@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import orjson
@@ -16,6 +16,14 @@ from rotoscope.replayer.failures import Failure, FailureKind, failure_in_stream
 from rotoscope.replayer.tokens import Vocabulary
 
 UsagePlace: TypeAlias = Literal["own event", "last token's event", "every event", "none"]
+
+
+class CachedByCounters(Protocol):
+    """Where cached tokens are known from, if not from the answers."""
+
+    async def of_last(self, prompt_tokens: int) -> int | None:
+        """Return the cached tokens of the last request, whose prompt had so many; None where nothing is known."""
+        ...
 
 
 @dataclass(slots=True)
@@ -67,6 +75,10 @@ class Asker:
         self.cached_tokens = 0
         self.uncounted = 0
         """Requests of which the server did not tell what they used."""
+        self.tells_cached = False
+        """Whether any answer told cached tokens."""
+        self.counters: CachedByCounters | None = None
+        """Tells the cached tokens of answers that do not tell them; None leaves them unknown."""
         self._random = np.random.default_rng(secrets.randbits(128))
 
     def count_anew(self) -> None:
@@ -103,6 +115,9 @@ class Asker:
             self.uncounted += 1
         self.prompt_tokens += answered.prompt_tokens or 0
         self.cached_tokens += answered.cached_tokens or 0
+        self.tells_cached = self.tells_cached or answered.cached_tokens is not None
+        if self.counters is not None and answered.is_ok and answered.cached_tokens is None:
+            answered.cached_tokens = await self.counters.of_last(len(prompt))
         return answered
 
 

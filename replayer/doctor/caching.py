@@ -7,9 +7,11 @@ with it: each size below rounds such a number down to another multiple.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rotoscope.replayer.doctor.asking import Answered, Asker
 from rotoscope.replayer.doctor.checks import Check, Known, fail, none, ok, warn
+from rotoscope.replayer.doctor.counting import Counters
 
 _PROMPT_TOKENS = 2000
 _LEAST_PROMPT_TOKENS = 64
@@ -22,20 +24,33 @@ _LARGEST_BLOCK_FOR_OUTPUTS = 256
 _ADVICE = "vLLM: --enable-prompt-tokens-details, SGLang: --enable-cache-report"
 
 
-async def check_caching(asker: Asker, known: Known) -> list[Check]:
-    """Repeat a prompt, share parts of it, and send one back with its own output."""
+async def check_caching(asker: Asker, known: Known, counters: Counters | None = None) -> list[Check]:
+    """Repeat a prompt, share parts of it, and send one back with its own output.
+
+    What the answers do not tell is taken from the server's counters, if it serves nobody else meanwhile.
+    """
     length = min(_PROMPT_TOKENS, (known.context_tokens or 2 * _PROMPT_TOKENS) // 2)
     if length < _LEAST_PROMPT_TOKENS:
         return [none(name, "not tried: the context is too short") for name in _NAMES]
-    prompt = asker.fresh(length)
-    fresh = await asker.complete(prompt, 1)
-    repeated = await _repeat(asker, prompt)
-    check = truthful(fresh, repeated, length)
+    prompt, fresh, repeated = await _twice(asker, length)
     known.reports_cached = repeated.cached_tokens is not None
+    check = truthful(fresh, repeated, length)
+    if not known.reports_cached and check.verdict != "fail" and counters is not None and counters.tells_cached:
+        asker.counters = counters
+        await counters.look()
+        prompt, fresh, repeated = await _twice(asker, length)
+        by_counters = truthful(fresh, repeated, length)
+        check = replace(check, seen=f"not reported; by counters {by_counters.seen}")
     if check.verdict == "fail" or not repeated.cached_tokens:
         return [check, *(none(name, "not tried: nothing was cached") for name in _NAMES[1:])]
     block = await _check_block_size(asker, prompt, repeated.cached_tokens, known)
     return [check, block, await _check_decode_reuse(asker, known)]
+
+
+async def _twice(asker: Asker, length: int) -> tuple[list[int], Answered, Answered]:
+    prompt = asker.fresh(length)
+    fresh = await asker.complete(prompt, 1)
+    return prompt, fresh, await _repeat(asker, prompt)
 
 
 async def _repeat(asker: Asker, prompt: Sequence[int]) -> Answered:

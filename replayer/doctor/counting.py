@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+
+import aiohttp
 
 from rotoscope.replayer.doctor.asking import Asker
 from rotoscope.replayer.doctor.checks import Check, Known, none, ok, warn
 from rotoscope.replayer.server_metrics.counts import Growth, ServerMetrics, growth
 from rotoscope.replayer.server_metrics.scrape import Endpoint, NoMetrics, scrape
 
-_TRIES = 4
+_LOOKS = 4
 """Counters may lag behind the answers by a step of the engine or a tick of its log."""
 
 
@@ -22,10 +25,52 @@ def check_endpoint(found: Endpoint | NoMetrics, known: Known) -> Check:
     return ok("metrics", f"{found.url.path}, those of {found.metrics.family}")
 
 
-async def check_counters(asker: Asker, endpoint: Endpoint, *, pause_s: float) -> Check:
-    """Compare the growth of the counters since `endpoint` was found with the usage of all requests since then."""
+class Counters:
+    """The counters of a server, looked at again and again."""
+
+    def __init__(self, http: aiohttp.ClientSession, endpoint: Endpoint, *, timeout_s: float, pause_s: float) -> None:
+        """`pause_s` stands between looks at counters that lag behind."""
+        self.start = endpoint.metrics
+        self.tells_cached = endpoint.metrics.cached is not None and endpoint.metrics.unit == "tokens"
+        self._http = http
+        self._url = endpoint.url
+        self._last = endpoint.metrics
+        self._timeout_s = timeout_s
+        self._pause_s = pause_s
+
+    async def look(self) -> None:
+        """Take the counters as they are for the start of the next request."""
+        now = await self._scrape()
+        self._last = now if isinstance(now, ServerMetrics) else self._last
+
+    async def of_last(self, prompt_tokens: int) -> int | None:
+        """Return the cached tokens of the one request since the last look; None if others were served, too."""
+        counted = await self.growth_since(self._last, until=lambda found: (found.prompt or 0) >= prompt_tokens)
+        await self.look()
+        if isinstance(counted, NoMetrics) or counted.prompt != prompt_tokens or counted.cached is None:
+            return None
+        return int(counted.cached + (counted.external_cached or 0))
+
+    async def growth_since(self, before: ServerMetrics, *, until: Callable[[Growth], bool]) -> Growth | NoMetrics:
+        """Return the growth since then, as soon as it is what was waited for, or after a few looks as it is."""
+        for left in reversed(range(_LOOKS)):
+            after = await self._scrape()
+            if isinstance(after, NoMetrics):
+                return after
+            counted = growth(before, after)
+            if not left or until(counted):
+                break
+            await asyncio.sleep(self._pause_s)
+        return counted
+
+    async def _scrape(self) -> ServerMetrics | NoMetrics:
+        return await scrape(self._http, self._url, timeout_s=self._timeout_s)
+
+
+async def check_counters(asker: Asker, counters: Counters) -> Check:
+    """Compare the growth of the counters since their start with the usage of all requests since then."""
     name = "counters"
-    counted = await _growth(asker, endpoint, pause_s)
+    counted = await counters.growth_since(counters.start, until=lambda found: _agree(found, asker))
     if isinstance(counted, NoMetrics):
         return warn(name, f"the second time: {counted.reason}", "no hit rate by counters")
     if counted.restarted:
@@ -39,22 +84,11 @@ async def check_counters(asker: Asker, endpoint: Endpoint, *, pause_s: float) ->
     if counted.unit == "blocks":
         return ok(name, f"{seen}, {by_usage}")
     if _agree(counted, asker):
-        return ok(name, f"agree with usage: {seen}")
+        agreed = "agree with usage" if asker.tells_cached else "agree with the prompt tokens of usage"
+        return ok(name, f"{agreed}: {seen}")
     return warn(name, f"{seen}, {by_usage}", "the server serves others too, or several servers answer")
-
-
-async def _growth(asker: Asker, endpoint: Endpoint, pause_s: float) -> Growth | NoMetrics:
-    for left in reversed(range(_TRIES)):
-        after = await scrape(asker.wire.http, endpoint.url, timeout_s=asker.wire.timeout_s)
-        if not isinstance(after, ServerMetrics):
-            return after
-        counted = growth(endpoint.metrics, after)
-        if not left or _agree(counted, asker):
-            break
-        await asyncio.sleep(pause_s)
-    return counted
 
 
 def _agree(counted: Growth, asker: Asker) -> bool:
     cached = (counted.cached or 0) + (counted.external_cached or 0)
-    return counted.prompt == asker.prompt_tokens and cached == asker.cached_tokens
+    return counted.prompt == asker.prompt_tokens and (cached == asker.cached_tokens or not asker.tells_cached)

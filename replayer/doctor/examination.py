@@ -12,7 +12,7 @@ from rotoscope.replayer.doctor.asking import Asker
 from rotoscope.replayer.doctor.caching import check_caching
 from rotoscope.replayer.doctor.checks import Check, Diagnosis, Known, fail, none, ok
 from rotoscope.replayer.doctor.conversing import check_chat
-from rotoscope.replayer.doctor.counting import check_counters, check_endpoint
+from rotoscope.replayer.doctor.counting import Counters, check_counters, check_endpoint
 from rotoscope.replayer.doctor.endpoints import check_apis, check_context, check_tokenizer
 from rotoscope.replayer.doctor.ids import check_ids, not_tried
 from rotoscope.replayer.doctor.lengths import check_lengths
@@ -88,18 +88,23 @@ async def _checks(wire: Wire, known: Known, watch: Callable[[str], None], *, pau
         checks.append(await check_context(asker, known))
     watch("looking for metrics")
     endpoint = await find_metrics(wire.http, wire.api, timeout_s=wire.timeout_s)
+    counters = (
+        Counters(wire.http, endpoint, timeout_s=wire.timeout_s, pause_s=pause_s)
+        if isinstance(endpoint, Endpoint)
+        else None
+    )
     asker.count_anew()
     if known.takes_ids:
         watch("making answers end early")
         checks += await check_lengths(asker, known)
         watch("repeating prompts")
-        checks += await check_caching(asker, known)
+        checks += await check_caching(asker, known, counters)
     else:
         checks += not_tried()
     checks.append(check_endpoint(endpoint, known))
-    if known.takes_ids and isinstance(endpoint, Endpoint):
+    if known.takes_ids and counters is not None:
         watch("comparing counters")
-        checks.append(await check_counters(asker, endpoint, pause_s=pause_s))
+        checks.append(await check_counters(asker, counters))
     watch("looking for other APIs")
     checks += [*await check_apis(wire, known), await check_tokenizer(wire, known)]
     if not known.takes_ids and "chat" in known.apis:

@@ -9,7 +9,7 @@ from doctor_server import Patient
 from event_loops import in_event_loop
 
 from rotoscope.replayer.doctor.checks import Check
-from rotoscope.replayer.doctor.counting import check_counters, check_endpoint
+from rotoscope.replayer.doctor.counting import Counters, check_counters, check_endpoint
 from rotoscope.replayer.server_metrics.scrape import Endpoint, NoMetrics, find_metrics
 
 
@@ -27,7 +27,8 @@ async def checked(patient: Patient, *, metrics: Callable[[], str | None]) -> dic
         for _ in range(2):
             await asker.complete(prompt, 1)
         if isinstance(endpoint, Endpoint):
-            checks.append(await check_counters(asker, endpoint, pause_s=0.0))
+            counters = Counters(asker.wire.http, endpoint, timeout_s=60.0, pause_s=0.0)
+            checks.append(await check_counters(asker, counters))
     return {check.name: check for check in checks}
 
 

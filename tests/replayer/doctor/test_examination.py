@@ -57,6 +57,36 @@ async def test_a_good_server_passes_and_is_told_its_options() -> None:
 
 
 @in_event_loop
+async def test_what_answers_do_not_tell_is_taken_from_the_counters() -> None:
+    patient = Patient(told_cached=lambda cached: None)
+    async with serving(patient.handlers({"/metrics": patient.metrics})) as url:
+        diagnosis = await examined(url)
+
+    checks = by_name(diagnosis)
+    assert checks["cached tokens"].verdict == "warn"
+    assert checks["cached tokens"].seen == "not reported; by counters 0 of a fresh prompt, 1,984 of 2,000 repeated"
+    assert checks["block size"].seen.startswith("16 tokens")
+    assert checks["decode reuse"].seen.startswith("kept")
+    assert checks["counters"].seen.startswith("agree with the prompt tokens of usage: ")
+    assert diagnosis.command.endswith("--profile vllm --vocab 1000:30000")
+
+
+@in_event_loop
+async def test_counters_of_a_server_that_serves_others_tell_nothing_of_one_request() -> None:
+    patient = Patient(told_cached=lambda cached: None)
+
+    async def busy(request: Any) -> Any:
+        patient.prompt_tokens += 1
+        return await patient.metrics(request)
+
+    async with serving(patient.handlers({"/metrics": busy})) as url:
+        diagnosis = await examined(url)
+
+    assert by_name(diagnosis)["block size"].verdict == "none"
+    assert by_name(diagnosis)["counters"].verdict == "warn"
+
+
+@in_event_loop
 async def test_the_whole_examination_takes_few_tokens() -> None:
     patient = Patient()
     async with serving(patient.handlers()) as url:
