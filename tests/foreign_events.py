@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from foreign_traces import Json
@@ -111,3 +112,72 @@ def dynamo_body(id_: str, at_ms: int, text: str) -> Json:
             "payload_complete": True,
         },
     }
+
+
+FIRST = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def iso(at_s: float) -> str:
+    """A time of a TraceLab file, in seconds from its first one."""
+    return (FIRST + timedelta(seconds=at_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def tracelab(*rounds: Json) -> bytes:
+    """A TraceLab file."""
+    return lines(rounds)
+
+
+def tracelab_round(
+    session: str,
+    index: int,
+    sent_s: float | None,
+    ended_s: float | None,
+    prompt: int,
+    hit: int | None,
+    *,
+    out: int | None = 10,
+    inputs: Sequence[str] = ("user_message",),
+    outputs: Sequence[str] = ("text",),
+    tools: Sequence[Json] = (),
+    **more: Any,
+) -> Json:
+    """A round whose inputs came when it was sent, and whose outputs when it had ended."""
+    events = [{"event_type": kind, "timestamp": iso(sent_s)} for kind in inputs if sent_s is not None]
+    events += [{"event_type": kind, "timestamp": iso(ended_s)} for kind in outputs if ended_s is not None]
+    return {
+        "provider": "claude",
+        "project": "a project",
+        "session_id": session,
+        "round_index": index,
+        "round_id": f"{session} {index}",
+        "model": "a model",
+        "input_tokens_total": prompt,
+        "prefix_tokens": hit,
+        "newly_append_tokens": None if hit is None else prompt - hit,
+        "output_tokens": out,
+        "reasoning_output_tokens": None,
+        "timing_events": events,
+        "tools": list(tools),
+        **more,
+    }
+
+
+def tracelab_tool(name: str, start_s: float | None, end_s: float | None, **more: Any) -> Json:
+    """A tool of a round."""
+    return {
+        "tool_index": 0,
+        "tool_name": name,
+        "tool_call_id": "an id",
+        "emitted_at": None if start_s is None else iso(start_s),
+        "result_at": None if end_s is None else iso(end_s),
+        "input_chars": 5,
+        **more,
+    }
+
+
+CSV_HEADER = "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms"
+
+
+def tracelab_csv(*rows: str, header: str = CSV_HEADER) -> bytes:
+    """A file of TraceLab's replayer."""
+    return "".join(f"{row}\n" for row in (header, *rows)).encode()

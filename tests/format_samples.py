@@ -6,7 +6,16 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from foreign_events import dynamo, dynamo_body, dynamo_request, dynamo_tool
+from foreign_events import (
+    dynamo,
+    dynamo_body,
+    dynamo_request,
+    dynamo_tool,
+    tracelab,
+    tracelab_csv,
+    tracelab_round,
+    tracelab_tool,
+)
 from foreign_traces import agent, call, fork, join, message, request, tool, trtllm, weka
 
 from rotoscope.testing import make_trace
@@ -100,6 +109,30 @@ SAMPLES: dict[str, list[bytes]] = {
             dynamo_body("a", 1650, "text"),
         ),
         dynamo(dynamo_request("a", 0, [1, 2]), dynamo_request("b", 900, [1, 2, 3], tail=1, cached_tokens=8)),
+    ],
+    "tracelab": [
+        tracelab(
+            tracelab_round(
+                "A", 0, 0, 2, 100, 60, tools=[tracelab_tool("Task", 2.5, 30)], outputs=["reasoning", "tool_call"]
+            ),
+            tracelab_round(
+                "B", 0, 3, 4, 80, 60, tools=[tracelab_tool("Bash", 4, 5), tracelab_tool("Read", None, None)]
+            ),
+            tracelab_round("B", 1, 6, 9, 120, 80, inputs=["tool_result"], reasoning_output_tokens=4),
+            tracelab_round("A", 1, 31, 40, 150, 110, inputs=["tool_result"]),
+            tracelab_round("A", 2, None, None, 160, 20, model="other"),
+            tracelab_round("C", 0, 10, 10, 50, 0, out=None, provider="codex"),
+        ),
+        tracelab(
+            tracelab_round("A", 0, 0, 1, 5, 5),
+            tracelab_round("A", 1, 2, 3, 9, 5, tools=[tracelab_tool("x", None, None)]),
+        ),
+    ],
+    "tracelab-csv": [
+        tracelab_csv("0,0,0,0,512,64,100", "0,0,1,576,128,64,100.5", "1,200,0,300,400,48,0", "0,0,2,900,128,64,0"),
+        tracelab_csv(
+            "a,9,7,0,1,0.25,3", header="id,input_len,output_len,arrival_time,round_idx,tool_wait_after_ms,prefix_len"
+        ),
     ],
 }
 """By the name of the format."""

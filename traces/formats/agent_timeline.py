@@ -38,6 +38,18 @@ from rotoscope.traces.model import (
 
 DEEPEST_LINE = 64
 """No agent nests so deep; what does is damage."""
+_MOST_TOOL_NAMES = 10**6
+
+
+@dataclass(slots=True)
+class ToolNames:
+    """Pseudonyms of the tools of a file, in the order in which they are first met."""
+
+    known: dict[str | None, ToolName] = field(default_factory=dict)
+
+    def of(self, name: str | None) -> ToolName:
+        """Return the pseudonym of a name; those beyond a million share the last one."""
+        return self.known.setdefault(name, f"tool{min(len(self.known), _MOST_TOOL_NAMES - 1)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
-from rotoscope.traces.formats.agent_timeline import Line, Span, Timeline, Turn
+from rotoscope.traces.formats.agent_timeline import Line, Span, Timeline, ToolNames, Turn
 from rotoscope.traces.formats.dynamo_records import Records, Request, SessionId, Tool, read_records
 from rotoscope.traces.formats.dynamo_sessions import Run, Session, runs_of
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
@@ -67,8 +67,6 @@ READ_ASPECTS = (
     *(PREFIXES, BRANCHES, AGENT_TOOLS, GAP_TOOLS, OVERLAPS, INFERRED, CHOICES, NO_OUTPUT),
     *(OPAQUE, NO_PROMPT, UNFINISHED, BACKWARD, STRAY_TOOLS, BODIES, HEADERS, OUTPUTS, SERVER),
 )
-
-_MOST_TOOL_NAMES = 10**6
 
 
 def read(source: Source, fidelity: Fidelity) -> list[Member]:
@@ -230,17 +228,6 @@ def _tools_by_session(records: Records, runs: Iterable[Run], fidelity: Fidelity)
             tools[tool.session].append(tool)
     fidelity.note(TOOLS, sum(map(len, tools.values())))
     return tools
-
-
-@dataclass(slots=True)
-class ToolNames:
-    """Pseudonyms of the tools of a file, in the order in which they are first met."""
-
-    known: dict[str | None, ToolName] = field(default_factory=dict)
-
-    def of(self, name: str | None) -> ToolName:
-        """Return the pseudonym of a name; those beyond a million share the last one."""
-        return self.known.setdefault(name, f"tool{min(len(self.known), _MOST_TOOL_NAMES - 1)}")
 
 
 @dataclass(slots=True)

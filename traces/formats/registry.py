@@ -104,6 +104,12 @@ def _read_trtllm(source: Source, fidelity: Fidelity) -> list[Member]:
     return _single(loads(data, path=source.name) if _OURS.search(data) else read_trtllm(data, source.name, fidelity))
 
 
+def _write_trtllm(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
+    from rotoscope.traces.formats.trtllm_writer import write_trace
+
+    return write_trace(trace, fidelity)
+
+
 def _read_weka(source: Source, fidelity: Fidelity) -> list[Member]:
     from rotoscope.traces.formats.weka import read
 
@@ -158,6 +164,30 @@ def _write_mooncake_agentic(members: Sequence[Member], fidelity: Fidelity, *, bl
     return write_mooncake_agentic(members, fidelity, block_size=block_size)
 
 
+def _read_tracelab(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.tracelab import read
+
+    return read(source, fidelity)
+
+
+def _write_tracelab(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.tracelab_writer import write_corpus
+
+    return write_corpus(members, fidelity, block_size=block_size)
+
+
+def _read_tracelab_csv(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.tracelab_csv import read
+
+    return read(source, fidelity)
+
+
+def _write_tracelab_csv(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.tracelab_writer import write_csv
+
+    return write_csv(members, fidelity, block_size=block_size)
+
+
 def _looks_like_trtllm(head: Head) -> bool:
     return "events" in head.keys and (b'"event_type"' in head.data or not head.may_go_on)
 
@@ -168,6 +198,15 @@ def _looks_like_weka(head: Head) -> bool:
 
 def _looks_like_dynamo(head: Head) -> bool:
     return not head.keys.isdisjoint(("event", "event_type")) and _DYNAMO.search(head.data) is not None
+
+
+def _looks_like_tracelab(head: Head) -> bool:
+    return {"session_id", "input_tokens_total"} <= head.keys
+
+
+def _looks_like_tracelab_csv(head: Head) -> bool:
+    columns = set(head.data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].replace(b" ", b"").strip().split(b","))
+    return {b"round_idx", b"prefix_len", b"input_len", b"output_len"} <= columns
 
 
 _DYNAMO = re.compile(rb'"schema"\s*:\s*"dynamo\.(request|agent)\.trace\.')
@@ -198,6 +237,7 @@ FORMATS: tuple[Format, ...] = (
         looks_like=_looks_like_trtllm,
         read=_read_trtllm,
         suffix=".trace.json",
+        write_trace=_write_trtllm,
     ),
     Format(
         name="weka",
@@ -216,6 +256,22 @@ FORMATS: tuple[Format, ...] = (
         suffix=".jsonl",
         write_corpus=_write_dynamo,
         block_size=64,
+    ),
+    Format(
+        name="tracelab",
+        title="TraceLab",
+        looks_like=_looks_like_tracelab,
+        read=_read_tracelab,
+        suffix=".jsonl",
+        write_corpus=_write_tracelab,
+    ),
+    Format(
+        name="tracelab-csv",
+        title="TraceLab replay CSV",
+        looks_like=_looks_like_tracelab_csv,
+        read=_read_tracelab_csv,
+        suffix=".csv",
+        write_corpus=_write_tracelab_csv,
     ),
     Format(
         name="bailian",

@@ -1,0 +1,260 @@
+"""Write traces as TraceLab has them: a round a line, or the rows that its replayer reads.
+
+A branch is a session of its own. JSON lines give the hit that a cache that forgets nothing would report. The CSV gives
+what a prompt keeps of the prompt and answer before it in its session, which is all that the replayer can keep: it fills
+up what else is said to be kept with tokens of its own.
+
+The forms are those of the sample rows and of `replay/src/trace.rs` and `session.rs` of uw-syfi/TraceLab at 0b8a262, with
+the keys that AIPerf tells the format by (`tracelab_trace.py` of ai-dynamo/aiperf at 2f0eba5). Neither program was run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from rotoscope.traces.corpus import Member
+from rotoscope.traces.forest import Forest
+from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.written_times import WrittenTimes, has_clock, written_times
+from rotoscope.traces.model import (
+    Branch,
+    Call,
+    DropKvCache,
+    Embedding,
+    Message,
+    ParallelStart,
+    ToolCall,
+    ToolName,
+    Trace,
+    Wait,
+)
+
+LENGTHS = Aspect("prompt and output lengths", "kept")
+REASONING = Aspect("reasoning lengths", "kept")
+DOMAINS = Aspect("cache domains", "kept", "as models")
+TOOLS = Aspect("tools", "kept", "under an answer, from the call to its result", "tools")
+GAP_TOOLS = Aspect("tools that nobody timed", "kept", "under an answer, without times", "tools")
+PREFIXES = Aspect("prefixes", "approximated", "by their length alone; what they are of is not said")
+TIMES = Aspect("times", "approximated", "whole milliseconds")
+ASSUMED = Aspect("missing times", "approximated", "as early as what is before allows")
+NO_CLOCK = Aspect("when traces began", "approximated", "without a common clock all start together", "traces")
+BRANCHES = Aspect("branches", "approximated", "sessions of their own", "branches")
+OWN_PREFIXES = Aspect("prefixes", "kept", "as far as they lie in the round before")
+OTHER_PREFIXES = Aspect("prefixes beyond the round before", "lost", "only that one can be named")
+GAPS = Aspect("tools and waits", "approximated", "one wait behind each answer", "events")
+EMPTY_OUTPUTS = Aspect("empty outputs", "approximated", "one token")
+STRAY_TOOLS = Aspect("tools that no answer asked for", "lost", unit="tools")
+BOUNDS = Aspect("bounds of uncertain prefixes", "lost")
+FIRST_TOKENS = Aspect("times to the first token", "lost")
+DURATIONS = Aspect("times of later rounds", "lost", "they follow from the answers and waits before")
+NO_DOMAINS = Aspect("cache domains", "lost", "rows have no model")
+FINISH = Aspect("finish reasons", "lost")
+CACHED = Aspect("cached tokens", "lost", "the hit is that of a cache that forgets nothing")
+OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events")
+
+WRITE_ASPECTS = (
+    *(LENGTHS, REASONING, DOMAINS, TOOLS, GAP_TOOLS),
+    *(PREFIXES, TIMES, ASSUMED, NO_CLOCK, BRANCHES),
+    *(STRAY_TOOLS, BOUNDS, FIRST_TOKENS, FINISH, CACHED, OTHERS),
+)
+WRITE_CSV_ASPECTS = (
+    *(LENGTHS, OWN_PREFIXES),
+    *(ASSUMED, NO_CLOCK, BRANCHES, GAPS, EMPTY_OUTPUTS),
+    *(OTHER_PREFIXES, BOUNDS, DURATIONS, FIRST_TOKENS, NO_DOMAINS, FINISH, CACHED, OTHERS),
+)
+
+PROVIDER = "rotoscope"
+CSV_COLUMNS = ("session_id", "arrival_time", "round_idx", "prefix_len", "input_len", "output_len", "tool_wait_after_ms")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The calls of a branch."""
+
+    number: int
+    trace: Trace
+    times: WrittenTimes
+    calls: tuple[Call, ...]
+
+    def extent_ms(self, call: Call) -> tuple[int, int]:
+        start_ms, end_ms = self.times.calls[call.call]
+        return round(start_ms), round(end_ms)
+
+
+def write_corpus(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    """Yield the lines of a file, session by session."""
+    sessions = list(_sessions(members, fidelity))
+    _note_rounds(sessions, fidelity)
+    for session in sessions:
+        tools = _tools_by_call(session.trace)
+        previous: Call | None = None
+        for index, call in enumerate(session.calls):
+            asked = tools.get(call.call, [])
+            after_tools = previous is not None and bool(tools.get(previous.call))
+            row = _round(session, index, call, asked, input_kind="tool_result" if after_tools else "user_message")
+            yield orjson.dumps(row) + b"\n"
+            previous = call
+
+
+def write_csv(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    """Yield the rows of a file for TraceLab's replayer, session by session."""
+    sessions = list(_sessions(members, fidelity))
+    _note_rows(sessions, fidelity)
+    yield ",".join(CSV_COLUMNS).encode() + b"\n"
+    for session in sessions:
+        forest = Forest.of_trace(session.trace)
+        arrival_ms = session.times.calls[session.calls[0].call][0]
+        waits = [
+            max(session.times.calls[after.call][0] - session.times.calls[before.call][1], 0.0)
+            for before, after in pairwise(session.calls)
+        ]
+        previous: Call | None = None
+        for index, (call, wait_ms) in enumerate(zip(session.calls, [*waits, 0.0], strict=True)):
+            kept = _kept(forest, previous, call)
+            new, output = call.prompt_tokens - kept, max(call.completion_tokens, 1)
+            cells = (session.number, _number(arrival_ms), index, kept, new, output, _number(wait_ms))
+            yield ",".join(map(str, cells)).encode() + b"\n"
+            previous = call
+
+
+def _sessions(members: Sequence[Member], fidelity: Fidelity) -> Iterator[_Session]:
+    number = 0
+    for member, times in zip(members, written_times(members), strict=True):
+        fidelity.note(ASSUMED, times.assumed)
+        branches: dict[Branch | None, list[Call]] = {}
+        for event in member.trace.events:
+            if isinstance(event, Call):
+                branches.setdefault(event.branch, []).append(event)
+            elif isinstance(event, Message | Embedding | DropKvCache):
+                fidelity.note(OTHERS)
+            elif isinstance(event, ParallelStart):
+                fidelity.note(BRANCHES, event.num_branches)
+        for calls in branches.values():
+            yield _Session(number, member.trace, times, tuple(calls))
+            number += 1
+    if len(members) > 1 and not has_clock(members):
+        fidelity.note(NO_CLOCK, len(members))
+
+
+def _tools_by_call(trace: Trace) -> dict[int, list[ToolCall | ToolName]]:
+    """Return the tools that each call asked for: those that ran, and the names of those of which nothing is known."""
+    tools: dict[int, list[ToolCall | ToolName]] = {}
+    names: dict[int, Counter[ToolName]] = {call.call: Counter(call.tool_calls) for call in trace.calls()}
+    for event in trace.events:
+        if isinstance(event, ToolCall) and event.call is not None:
+            tools.setdefault(event.call, []).append(event)
+            names[event.call].subtract([event.tool_name])
+    for call, left in names.items():
+        if +left:
+            tools.setdefault(call, []).extend((+left).elements())
+    return tools
+
+
+def _round(
+    session: _Session, index: int, call: Call, tools: Sequence[ToolCall | ToolName], *, input_kind: str
+) -> dict[str, Any]:
+    start_ms, end_ms = session.extent_ms(call)
+    hit = call.prefix.tokens
+    events = [(input_kind, start_ms)]
+    if call.reasoning_tokens or call.reasoning_unsized:
+        events.append(("reasoning", end_ms))
+    if call.completion_tokens > call.reasoning_tokens or len(events) == 1:
+        events.append(("text", end_ms))
+    events += (("tool_call", end_ms) for _ in tools)
+    name = f"{PROVIDER}:session-{session.number}"
+    return {
+        "provider": PROVIDER,
+        "project": "project-0",
+        "session_id": name,
+        "round_index": index,
+        "round_id": f"round-{session.number}-{index}",
+        "model": f"model-{call.domain}",
+        "input_tokens_total": call.prompt_tokens,
+        "prefix_tokens": hit,
+        "newly_append_tokens": call.prompt_tokens - hit,
+        "output_tokens": call.completion_tokens,
+        "reasoning_output_tokens": None if call.reasoning_unsized else call.reasoning_tokens,
+        "timing_events": [{"event_type": kind, "timestamp": _iso(at_ms)} for kind, at_ms in events],
+        "tools": [_tool(session, call, number, tool) for number, tool in enumerate(tools)],
+        "trace_key": f"{name}:{index}",
+    }
+
+
+def _tool(session: _Session, call: Call, number: int, tool: ToolCall | ToolName) -> dict[str, Any]:
+    start_ms = end_ms = None
+    if isinstance(tool, ToolCall) and tool.time_source != "gap":
+        start_ms, end_ms = (round(ms) for ms in session.times.tools[tool.tool_call_id])
+    return {
+        "tool_index": number,
+        "tool_name": tool.tool_name if isinstance(tool, ToolCall) else tool,
+        "tool_call_id": f"session-{session.number}-call-{call.call}-{number}",
+        "emitted_at": None if start_ms is None else _iso(start_ms),
+        "result_at": None if end_ms is None else _iso(end_ms),
+        "tool_wall_latency_ms": None if start_ms is None or end_ms is None else end_ms - start_ms,
+        "tool_internal_latency_ms": None,
+    }
+
+
+def _kept(forest: Forest, previous: Call | None, call: Call) -> int:
+    """Return how much of a prompt is the beginning of the stream before it in its session."""
+    if previous is None or previous.domain != call.domain:
+        return 0
+    return min(forest.common_prefix(previous.call, call.call), call.prompt_tokens)
+
+
+def _iso(at_ms: int) -> str:
+    return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _number(value: float) -> str:
+    """Write a time to the microsecond, without an exponent."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def _note_rounds(sessions: Sequence[_Session], fidelity: Fidelity) -> None:
+    _note_calls(sessions, (LENGTHS, DOMAINS, PREFIXES, TIMES), fidelity)
+    for session in sessions:
+        for call in session.calls:
+            fidelity.note(REASONING, call.reasoning_tokens > 0)
+    for trace in _traces(sessions):
+        for event in trace.events:
+            if isinstance(event, ToolCall):
+                timed = GAP_TOOLS if event.time_source == "gap" else TOOLS
+                fidelity.note(STRAY_TOOLS if event.call is None else timed)
+
+
+def _note_rows(sessions: Sequence[_Session], fidelity: Fidelity) -> None:
+    _note_calls(sessions, (LENGTHS, NO_DOMAINS, DURATIONS), fidelity)
+    for session in sessions:
+        forest = Forest.of_trace(session.trace)
+        previous: Call | None = None
+        for call in session.calls:
+            is_own = _kept(forest, previous, call) == call.prefix.tokens
+            fidelity.note(OWN_PREFIXES if is_own else OTHER_PREFIXES)
+            fidelity.note(EMPTY_OUTPUTS, not call.completion_tokens)
+            previous = call
+    for trace in _traces(sessions):
+        fidelity.note(GAPS, sum(isinstance(event, ToolCall | Wait) for event in trace.events))
+
+
+def _traces(sessions: Sequence[_Session]) -> list[Trace]:
+    return list({id(session.trace): session.trace for session in sessions}.values())
+
+
+def _note_calls(sessions: Sequence[_Session], aspects: Sequence[Aspect], fidelity: Fidelity) -> None:
+    for session in sessions:
+        for aspect in aspects:
+            fidelity.note(aspect, len(session.calls))
+        for call in session.calls:
+            fidelity.note(BOUNDS, call.prefix.least != call.prefix.greatest)
+            fidelity.note(FIRST_TOKENS, call.ttft_ms is not None)
+            fidelity.note(FINISH, call.finish_reason != "unknown")
+            fidelity.note(CACHED, call.cached_tokens is not None)
