@@ -16,7 +16,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz help demo test test-all test-others test-engine test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz help demo test test-all test-others test-engine test-aiperf test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -28,7 +28,7 @@ test: environment ## check format, lint and types, then run the tests
 	$(python) -m ruff format --check
 	$(python) -m ruff check
 	$(python) -m mypy
-	$(pytest) --ignore tests/engine
+	$(pytest) --ignore tests/engine --ignore tests/aiperf
 
 test-all: test test-others ## the same, then the tests on every other Python found (3.11, 3.12, 3.13)
 
@@ -36,11 +36,15 @@ test-others: ## the tests alone on every other Python found
 	@MAKE="$(MAKE)" scripts/test_others.sh $(VENV)
 
 tests: environment ## the tests alone
-	$(pytest) --ignore tests/engine
+	$(pytest) --ignore tests/engine --ignore tests/aiperf
 
 test-engine: ## the tests against a real inference engine, in an environment of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
 	ROTOSCOPE_ENGINE=1 $(ENGINE_VENV)/bin/python -m pytest -n 0 -s tests/engine
+
+test-aiperf: environment ## that AIPerf loads what is converted, in an environment of its own
+	@scripts/aiperf.sh $(AIPERF_VENV)
+	ROTOSCOPE_AIPERF=$(AIPERF_VENV) $(python) -m pytest -n 0 -s tests/aiperf
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)
