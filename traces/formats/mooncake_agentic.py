@@ -3,7 +3,9 @@
 1. Rows of one `session_id` are a line of turns; a row without one goes on with the line of the one request it waits for,
    if that is the last of its line. Rows are taken in the order of their times, and wait for earlier ones only.
 2. A line was started by the latest request of another line that its first row waits for, or that names this row among
-   its `branches`. Lines that hang together are one run, which becomes a trace; one that nothing started is its root.
+   its `branches`; one that nothing started, but that another line waits for, is a child of that from the beginning. A
+   row that begins a line and waits for several others that have all ended is such a line, which only joins them. Lines
+   that hang together are one run, which becomes a trace.
 3. Children that one request started and one later row of its line waits for are a region, which joins before that row.
    A child that goes on after such a row, or that nobody waits for, is never joined.
 4. After all that it waits for, a request follows `delay` plus `tool_wait_ms`. A row that waits for one request alone so
@@ -80,8 +82,10 @@ def agentic_members(file: SourceRows, fidelity: Fidelity) -> list[Member]:
 @dataclass(frozen=True, slots=True)
 class _Region:
     number: int
-    start: int
-    """The row after which it starts."""
+    parent: int
+    """The line it belongs to."""
+    start: int | None
+    """The row after which it starts; None where it starts with the run."""
     join: int | None
     """The row before which it joins."""
     lines: list[int]
@@ -117,20 +121,31 @@ class _Run:
 
     def events(self) -> Iterator[TraceEvent]:
         """Yield the events of the run."""
+        root = next(line for line in self._conversations if self._links.parents[line] is None)
+        yield from self._first_forks(root)
         for index in self._numbers:
             branch = self._branches.get(self._links.lines[index])
             for region in self._joins.get(index, ()):
                 yield ParallelEnd(region=region.number, branch=branch, branch_path=_display(branch))
-            if self._numbers[index]:
-                yield from self._gap(index, branch)
+            yield from self._gap(index, branch) if self._links.waits[index] else self._late_start(index, branch)
             yield self._call(index, branch)
             for region in self._starts.get(index, ()):
-                yield ParallelStart(
-                    region=region.number,
-                    num_branches=len(region.lines),
-                    branch=branch,
-                    branch_path=_display(branch),
-                )
+                yield self._fork(region)
+
+    def _first_forks(self, line: int) -> Iterator[ParallelStart]:
+        """Yield the forks at the start of the run, those of children after that of their parents."""
+        lines = [line]
+        for parent in lines:
+            for region in self._starts.get(None, ()):
+                if region.parent == parent:
+                    yield self._fork(region)
+                    lines += region.lines
+
+    def _fork(self, region: _Region) -> ParallelStart:
+        branch = self._branches.get(region.parent)
+        return ParallelStart(
+            region=region.number, num_branches=len(region.lines), branch=branch, branch_path=_display(branch)
+        )
 
     def _call(self, index: int, branch: Branch | None) -> Call:
         return self._corpus.call(
@@ -145,12 +160,19 @@ class _Run:
 
     def _find_regions(self) -> list[_Region]:
         """Put children together that one row started and one row, or none, waits for."""
-        places: dict[tuple[int, int | None], list[int]] = {}
+        places: dict[tuple[int, int | None, int | None], list[int]] = {}
         for line in self._conversations:
-            if (start := self._links.starts[line]) is not None:
-                places.setdefault((start, self._links.joins.get(line)), []).append(line)
+            if (parent := self._links.parents[line]) is not None:
+                places.setdefault((parent, self._links.starts[line], self._links.joins.get(line)), []).append(line)
         self._fidelity.note(BRANCHES, len(self._conversations) - 1)
-        return [_Region(number, start, join, lines) for number, ((start, join), lines) in enumerate(places.items())]
+        return [_Region(number, *place, lines) for number, (place, lines) in enumerate(places.items())]
+
+    def _late_start(self, index: int, branch: Branch | None) -> Iterator[Wait]:
+        """Yield the time from the start of the run to a row that waits for nothing."""
+        late_ms = since(self._first_ms, self._corpus.rows[index].at_ms)
+        if late_ms and not self._links.turns[index]:
+            self._fidelity.note(WAITS)
+            yield Wait(kind="agent", duration_ms=late_ms, at_ms=0.0, branch=branch, branch_path=_display(branch))
 
     def _gap(self, index: int, branch: Branch | None) -> Iterator[ToolCall | Wait]:
         """Yield the tools and the wait between the last answer that a row waits for and the row."""

@@ -38,9 +38,12 @@ TOOLS = Aspect("tools", "kept", "as spans and waits", unit="tools")
 UNTIMED_TOOLS = Aspect(
     "tools", "approximated", "as waits, one after another; without a time there is no span", unit="tools"
 )
+FROM_START = Aspect(
+    "branches from the start of a trace that never join", "approximated", "as runs of their own", unit="branches"
+)
 NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
 WRITE_ASPECTS = (
-    *(LENGTHS, WHOLE, CUT, TIMES, STARTS, RUNS, BRANCHES, WAITS, TOOLS, UNTIMED_TOOLS, NO_CALL_AFTER),
+    *(LENGTHS, WHOLE, CUT, TIMES, STARTS, RUNS, BRANCHES, WAITS, TOOLS, UNTIMED_TOOLS, FROM_START, NO_CALL_AFTER),
     *ALWAYS_LOST,
 )
 
@@ -78,6 +81,8 @@ class _Line:
     last: Call | None = None
     """Its last call, or that before the fork."""
     has_calls: bool = False
+    from_start: bool = False
+    """Whether it is a child that no call stands before."""
 
 
 @dataclass(slots=True)
@@ -92,7 +97,9 @@ class _Walk:
     def of(self, trace: Trace) -> dict[int, _Link]:
         for event in trace.events:
             self._add(event)
-        self.fidelity.note(NO_CALL_AFTER, sum(len(line.gap) for line in self._lines.values()))
+        lines = self._lines.values()
+        self.fidelity.note(NO_CALL_AFTER, sum(len(line.gap) for line in lines))
+        self.fidelity.note(FROM_START, sum(line.from_start and line.has_calls for line in lines))
         return self.links
 
     def _add(self, event: TraceEvent) -> None:
@@ -105,7 +112,8 @@ class _Walk:
             self.fidelity.note(BRANCHES)
             self._children[event.region] = [(event.region, child) for child in range(event.num_branches)]
             for branch in self._children[event.region]:
-                self._lines[branch] = _Line(list(line.waits), _until_fork(line.gap), line.last)
+                gap = _until_fork(line.gap)
+                self._lines[branch] = _Line(list(line.waits), gap, line.last, from_start=not line.waits)
         elif isinstance(event, ParallelEnd):
             self._join([self._lines[branch] for branch in self._children[event.region]], line)
 
@@ -124,6 +132,8 @@ class _Walk:
     def _join(self, children: Iterable[_Line], line: _Line) -> None:
         """Wait for the children too; what the parent did meanwhile lies before the end of the last of them."""
         ended = [child for child in children if child.has_calls]
+        for child in ended:
+            child.from_start = False
         line.waits = list(dict.fromkeys((*line.waits, *(call for child in ended for call in child.waits))))
         if ended:
             self.fidelity.note(NO_CALL_AFTER, len(line.gap))

@@ -35,7 +35,7 @@ def _waited(rows: Sequence[SourceRow], index: int, places: dict[str, int]) -> It
 
 @dataclass(slots=True)
 class Links:
-    """How rows hang together. Lines are numbered by their first rows, so that a child stands behind its parent."""
+    """How rows hang together. Lines are numbered by their first rows."""
 
     rows: Sequence[SourceRow]
     waits: list[tuple[int, ...]]
@@ -48,6 +48,8 @@ class Links:
     """By line."""
     starts: list[int | None] = field(default_factory=list)
     """By line: the row that started it."""
+    parents: list[int | None] = field(default_factory=list)
+    """By line: that of the row that started it, or one that waits for it though nothing started it."""
     joins: dict[int, int] = field(default_factory=dict)
     """By line: the row before which it joins the line that started it."""
     not_waited: set[int] = field(default_factory=set)
@@ -65,12 +67,9 @@ class Links:
 
     def runs(self) -> list[int]:
         """Return the run of each row, numbered by their first rows."""
-        of_lines: list[int] = []
-        roots = 0
-        for start in self.starts:
-            of_lines.append(roots if start is None else of_lines[self.lines[start]])
-            roots += start is None
-        return [of_lines[line] for line in self.lines]
+        roots = [self._root(line) for line in range(len(self.rows_of))]
+        numbers: dict[int, int] = {}
+        return [numbers.setdefault(roots[line], len(numbers)) for line in self.lines]
 
     def durations(self) -> dict[int, float]:
         """Return how long the answers took whose ends can be told."""
@@ -110,13 +109,24 @@ class Links:
                 named.setdefault(child, index)
         for first, *_ in self.rows_of:
             name = named.get(workflow_of(self.rows[first]).request_id, first)
-            self.starts.append(max((*self.waits[first], *([name] if name < first else [])), default=None))
+            starts = [*self.waits[first], *([name] if name < first else [])]
+            start = None if name >= first and self._only_joins(first) else max(starts, default=None)
+            self.starts.append(start)
+            self.parents.append(None if start is None else self.lines[start])
+
+    def _only_joins(self, first: int) -> bool:
+        """Whether the first row of a line waits for several that have all ended by then and have nothing in common."""
+        lines = {self.lines[index] for index in self.waits[first]}
+        roots = {self._root(line) for line in lines}
+        return len(roots) > 1 and all(self.rows_of[line][-1] < first for line in lines | roots)
 
     def _find_joins(self) -> None:
         ends = [rows[-1] for rows in self.rows_of]
-        for line in reversed(range(len(ends))):
-            if (start := self.starts[line]) is not None:
-                ends[self.lines[start]] = max(ends[self.lines[start]], ends[line])
+        for line, end in enumerate(ends):
+            above = self.parents[line]
+            while above is not None and ends[above] < end:
+                ends[above] = end
+                above = self.parents[above]
         for index, waits in enumerate(self.waits):
             for waited in waits:
                 if not self._is_implied(index, waited) and not self._joins(index, waited, ends):
@@ -133,14 +143,32 @@ class Links:
         return True
 
     def _joins(self, index: int, waited: int, ends: Sequence[int]) -> bool:
-        """Join the child in which a row stands before the row that waits for it, if all of it has ended by then."""
+        """Join the child in which a row stands before the row that waits for it, if all of it has ended by then.
+
+        What nothing has started is a child from the beginning then, unless the row that waits belongs to it, or was
+        itself started later.
+        """
         line = self.lines[waited]
-        while (start := self.starts[line]) is not None and self.lines[start] != self.lines[index]:
-            line = self.lines[start]
-        if start is None or ends[line] >= index:
+        while (parent := self.parents[line]) is not None and parent != self.lines[index]:
+            line = parent
+        if ends[line] >= index or (parent is None and not self._may_adopt(self.lines[index], line)):
             return False
+        self.parents[line] = self.lines[index]
         self.joins.setdefault(line, index)
         return True
+
+    def _may_adopt(self, line: int, root: int) -> bool:
+        above: int | None = line
+        while above is not None:
+            if above == root or self.starts[above] is not None:
+                return False
+            above = self.parents[above]
+        return True
+
+    def _root(self, line: int) -> int:
+        while (parent := self.parents[line]) is not None:
+            line = parent
+        return line
 
 
 def gap_ms(row: SourceRow) -> float:

@@ -60,6 +60,18 @@ def test_children_of_one_start_and_one_join_are_one_region_and_others_have_their
     assert [call.branch for call in trace.calls()] == [None, (0, 0), (0, 1), (1, 0), None, (1, 0)]
 
 
+def test_lines_that_nothing_started_are_branches_from_the_beginning_and_start_in_their_time() -> None:
+    trace = run(
+        step("x", "early", 7, at_ms=10),
+        step("a", "root", 1, at_ms=15),
+        step("y", "late", 8, at_ms=40),
+        step("b", "root", 1, 2, at_ms=90, after=["a", "x", "y"]),
+    )
+
+    assert outline(trace) == [("fork", 0, 2), 0, ("agent", 5.0), 1, ("agent", 30.0), 2, ("join", 0), 3]
+    assert [call.branch for call in trace.calls()] == [(0, 0), None, (0, 1), None]
+
+
 def test_branches_fork_again() -> None:
     trace = run(
         step("p1", "root", 1),
@@ -161,6 +173,7 @@ def test_what_the_model_cannot_say_is_counted() -> None:
         step("b", "s", 2, at_ms=1),
         step("c", "t", 3, at_ms=2),
         step("d", "s", 1, 4, at_ms=3, after=["b", "c"]),
+        step("e", "t", 5, at_ms=4, after=["c"]),
         fidelity=fidelity,
     )
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from chain_structure import chains, in_order, members_of
-from hypothesis import given
+from hypothesis import assume, given, settings
 from mooncake_files import read, span, step
 from strategies import corpora
 
@@ -12,7 +12,8 @@ from rotoscope.testing import make_call, trace_of
 from rotoscope.traces import Trace, Wait
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.mooncake_agentic_writer import write_mooncake_agentic
+from rotoscope.traces.formats.mooncake_agentic import IN_LINE, OTHER_WAITS
+from rotoscope.traces.formats.mooncake_agentic_writer import FROM_START, write_mooncake_agentic
 from rotoscope.traces.model import ParallelEnd, ParallelStart, ToolCall
 
 
@@ -41,7 +42,7 @@ ROWS = [
 ]
 
 
-def links(rows: list[dict[str, Any]]) -> list[object]:
+def links(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """What rows say of their order, with requests and sessions numbered by their rows."""
     ids = {fields["request_id"]: place for place, fields in enumerate(rows)}
     sessions: dict[str, int] = {}
@@ -92,6 +93,44 @@ def test_any_corpus_can_be_read_again_with_the_same_calls_chains_and_order(trace
     assert sorted(lengths) == sorted((call.prompt_tokens, call.completion_tokens) for call in calls)
     if back:
         assert {member.trace.campaign for member in back} == {back[0].trace.campaign}
+
+
+@settings(max_examples=50)
+@given(corpora())
+def test_requests_wait_for_the_same_ones_again_wherever_nothing_is_said_to_be_changed(traces: list[Trace]) -> None:
+    fidelity = Fidelity()
+    rows = written(members_of(traces), block_size=2, fidelity=fidelity)
+    back = read(*rows, fidelity=fidelity) if rows else []
+    assume(not {IN_LINE, OTHER_WAITS, FROM_START} & set(fidelity.counts))
+
+    again = written(back)
+
+    assert sorted(map(waits_of, links(again))) == sorted(map(waits_of, links(rows)))
+
+
+def waits_of(link: tuple[Any, ...]) -> str:
+    return str(link[1:4])
+
+
+def test_branches_from_the_start_that_never_join_become_runs_of_their_own() -> None:
+    fidelity = Fidelity()
+    fork = ParallelStart(region=0, num_branches=2)
+    trace = trace_of(fork, make_call(0, 9, branch=(0, 0)), make_call(1, 9, branch=(0, 1)), make_call(2, 9))
+
+    back = read(*written(members_of([trace]), fidelity=fidelity))
+
+    assert len(back) == 3
+    assert fidelity.counts[FROM_START] == 2
+
+
+def test_branches_from_the_start_that_join_are_branches_again() -> None:
+    fork, join = ParallelStart(region=0, num_branches=2), ParallelEnd(region=0)
+    trace = trace_of(fork, make_call(0, 9, branch=(0, 0)), make_call(1, 9, branch=(0, 1)), join, make_call(2, 9))
+
+    rows = written(members_of([trace]))
+
+    assert [fields["wait_for"] for fields in rows] == [[], [], ["r0", "r1"]]
+    assert [call.branch for member in read(*rows) for call in member.trace.calls()] == [(0, 0), (0, 1), None]
 
 
 def test_a_call_waits_for_what_was_before_it_on_its_branch_before_the_fork_and_in_the_joined_children() -> None:

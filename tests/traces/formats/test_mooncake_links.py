@@ -106,7 +106,28 @@ def test_waits_that_a_line_or_a_start_implies_are_told_and_those_for_others_are_
     )
 
     assert found.starts == [None, 1, None]
-    assert found.others == 2
+    assert found.others == 1
+
+
+def test_what_nothing_started_is_a_child_from_the_beginning_of_the_line_that_waits_for_it() -> None:
+    found = links(
+        step("x", "early", 7),
+        step("a", "root", 1),
+        step("y", "late", 8),
+        step("b", "root", 1, 2, after=["a", "x", "y"]),
+        step("c", "other", 1, 2),
+    )
+
+    assert (found.parents, found.joins) == ([1, None, 1, None], {0: 3, 2: 3})
+    assert (found.runs(), found.others) == ([0, 0, 0, 0, 1], 0)
+
+
+def test_a_line_waits_for_no_one_that_it_belongs_to() -> None:
+    rows = [step("x", "one", 1), step("a", "two", 2), step("b", "two", 2, 3, after=["a", "x"])]
+
+    found = links(*rows, step("y", "one", 1, 4, after=["x", "b"]))
+
+    assert (found.parents, found.others) == ([None, 0], 1)
 
 
 def test_a_row_that_did_not_wait_for_the_one_before_it_is_found() -> None:
