@@ -23,6 +23,7 @@ _PROMPT_IDS = b'"prompt_token_ids":['
 _LARGE_EVENT_BYTES = 4096
 _EVENT = b"data:"
 _MOST_PUT_OFF_BYTES = 64 * 1024
+_SMALL_EVENT_BYTES = 100
 _LAST_EVENTS = 8
 """More than those behind the last token in any grammar."""
 _GIVEN_UP = ("error", "abort", "failed", "cancelled")
@@ -43,7 +44,7 @@ class Answer:
         self._skim: Skim | None = None
         self._put_off: list[bytes] = []
         """Bytes that end with an event that seems to bring tokens and nothing else."""
-        self._put_off_bytes = self._put_off_events = 0
+        self._put_off_bytes = 0
         self._put_off_s = 0.0
         """When the last of them came."""
         self._skimmed: list[bytes] = []
@@ -94,15 +95,14 @@ class Answer:
         """Put bytes off until there are many or others come."""
         self._put_off.append(data)
         self._put_off_bytes += len(data)
-        self._put_off_events += data.count(b"\n\n")
         self._put_off_s = self._exchange.last_token_s = now
-        if self._put_off_bytes > _MOST_PUT_OFF_BYTES or self._put_off_events > self._events_left:
+        if self._put_off_bytes > min(_MOST_PUT_OFF_BYTES, _SMALL_EVENT_BYTES * self._events_left):
             self._read_put_off()
 
     def _read_put_off(self) -> None:
         if self._put_off:
             data, self._put_off = b"".join(self._put_off), []
-            self._put_off_bytes = self._put_off_events = 0
+            self._put_off_bytes = 0
             self._take(self._reader.feed(data), self._put_off_s)
 
     def _take(self, payloads: Sequence[bytes], now: float) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from rotoscope.replayer.backends.engines import Engine
-from rotoscope.replayer.backends.grammar import GOES_ON, Event, Read, Skim, Told, Usage, count, part, word
+from rotoscope.replayer.backends.grammar import GOES_ON, STRING, Event, Read, Skim, Told, Usage, count, part, word
 
-_TEXTS = re.compile(rb'"text":("[^"\\]*(?:\\.[^"\\]*)*")')
+_TEXTS = re.compile(rb'"text":(' + STRING + rb")")
 
 
 def reading_completions(engine: Engine) -> Read:

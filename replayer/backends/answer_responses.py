@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from rotoscope.replayer.backends.engines import Engine
-from rotoscope.replayer.backends.grammar import Event, Read, Skim, Told, Usage, count, part, pieces, word
+from rotoscope.replayer.backends.grammar import STRING, Event, Read, Skim, Told, Usage, count, part, pieces, word
 
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _TEXT = "response.output_text.delta"
@@ -50,7 +50,7 @@ def _read_last(response: Event, kind: str) -> Told:
     )
 
 
-_DELTA = re.compile(rb'"delta":("[^"\\]*(?:\\.[^"\\]*)*")')
+_DELTA = re.compile(rb'"delta":(' + STRING + rb")")
 
 
 def _mark(kind: str) -> bytes:

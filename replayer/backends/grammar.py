@@ -14,7 +14,9 @@ Event: TypeAlias = dict[str, Any]
 
 GOES_ON = b'"finish_reason":null'
 """Stands in the events of most servers until the last that has a token."""
-FLAT_OBJECT = rb'\{(?:"\w+":(?:null|"[^"\\]*(?:\\.[^"\\]*)*"),?)*\}'
+STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""Matches a string."""
+FLAT_OBJECT = rb'\{(?:"\w++":(?:null|' + STRING + rb"),?)*+\}"
 """Matches an object of nothing but strings and nulls, written without spaces."""
 
 
