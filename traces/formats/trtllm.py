@@ -19,10 +19,12 @@ from dataclasses import dataclass, field, replace
 
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.forest import normalise
+from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import derived_id, trace_id_of
 from rotoscope.traces.formats.message_forest import Boundary, MessageForest
 from rotoscope.traces.formats.trtllm_branches import Branches, Region
 from rotoscope.traces.formats.trtllm_events import (
+    CONTENT_KIND,
     AnySourceEvent,
     Path,
     SourceCall,
@@ -73,10 +75,30 @@ Conversation = list[tuple[int, Boundary]]
 """The messages of a conversation in order: index and the boundary after it."""
 
 
-def read_trtllm(data: bytes, path: str = "") -> Trace:
+LENGTHS = Aspect("prompt, output and reasoning lengths", "kept")
+MESSAGES = Aspect("messages", "kept", "by their sizes", "messages")
+TOOLS = Aspect("tools", "kept", "with their durations, by number instead of name", "tools")
+REGIONS = Aspect("parallel regions", "kept", "as regions", "regions")
+SYSTEM = Aspect("system prompts with an id", "kept", "as shared prefixes", "prefixes")
+DROPS = Aspect("dropped caches", "kept", unit="drops")
+DURATIONS = Aspect("durations of answers", "kept", "as full traces have them")
+PREFIXES = Aspect("prefixes", "approximated", "by which messages are the same, and the sizes of prompts")
+BOUNDS = Aspect("prefixes that messages leave open", "approximated", "with bounds, such as both ends of an answer")
+HISTORY = Aspect("sizes of earlier answers", "approximated", "by what the next prompt leaves over", "messages")
+CLOCK = Aspect("times of requests", "lost", "the file has no clock")
+CONTENT = Aspect("content", "lost", "never looked at", "fields")
+
+READ_ASPECTS = (
+    *(LENGTHS, MESSAGES, TOOLS, REGIONS, SYSTEM, DROPS, DURATIONS),
+    *(PREFIXES, BOUNDS, HISTORY),
+    *(CLOCK, CONTENT),
+)
+
+
+def read_trtllm(data: bytes, path: str = "", fidelity: Fidelity | None = None) -> Trace:
     """Read a TensorRT-LLM trace from the bytes of its file; what is left out or assumed is logged as warnings.
 
-    `path` is only for messages. Raise TraceError where the file is damaged.
+    `path` is only for messages; what is kept and lost is noted in `fidelity`. Raise TraceError where the file is damaged.
     """
     try:
         source = parse_trtllm(data)
@@ -85,7 +107,25 @@ def read_trtllm(data: bytes, path: str = "") -> Trace:
     except TraceError as error:
         raise error.at(path) from error.__cause__
     source.notes.log(logger, path)
+    if fidelity is not None:
+        _note(trace, source, fidelity)
     return normalise(trace)
+
+
+def _note(trace: Trace, source: SourceTrace, fidelity: Fidelity) -> None:
+    calls, events = list(trace.calls()), trace.events
+    messages = [event for event in events if isinstance(event, Message)]
+    fidelity.note(LENGTHS, len(calls))
+    fidelity.note(MESSAGES, len(messages))
+    for kind, aspect in ((ToolCall, TOOLS), (ParallelStart, REGIONS), (DropKvCache, DROPS)):
+        fidelity.note(aspect, sum(isinstance(event, kind) for event in events))
+    fidelity.note(SYSTEM, len(trace.shared_prefixes))
+    fidelity.note(DURATIONS, sum(call.duration_ms is not None for call in calls))
+    fidelity.note(PREFIXES, len(calls))
+    fidelity.note(BOUNDS, sum(call.prefix.least != call.prefix.greatest for call in calls))
+    fidelity.note(HISTORY, sum(message.tokens_source == "estimate" for message in messages))
+    fidelity.note(CLOCK, len(calls))
+    fidelity.note(CONTENT, source.notes.counts[CONTENT_KIND])
 
 
 @dataclass(slots=True)

@@ -102,18 +102,19 @@ _READ = {
     "drop_kv_cache": (),
 }
 
-_CONTENT = "field with content (dropped)"
+CONTENT_KIND = "field with content (dropped)"
+"""What is noted for a field that may hold text."""
 
 _DROPPED = {
     "tokens_source": "tokens_source (dropped: the counts are taken as given)",
     "tokenize_error": "tokenize_error (dropped)",
-    "tool_name": _CONTENT,
+    "tool_name": CONTENT_KIND,
     **dict.fromkeys(
         (
             *("content", "llm_request_params", "llm_request_messages", "llm_request_tools", "tool_calls_detail"),
             *("reasoning", "reasoning_content", "tool_arguments", "tool_result", "tool_stdout", "tool_stderr"),
         ),
-        _CONTENT,
+        CONTENT_KIND,
     ),
 }
 
