@@ -24,7 +24,7 @@ import numpy as np
 
 from rotoscope.replayer.candidates import COMMON, families
 from rotoscope.replayer.chat_template import ChatTemplate
-from rotoscope.replayer.tokenizing import Ids, Messages, Tokenizer
+from rotoscope.replayer.tokenizing import Ids, Messages, Tokenizer, conversation
 from rotoscope.replayer.words import Words
 from rotoscope.traces.errors import RunFailed
 
@@ -86,7 +86,7 @@ async def _singles(tokenizer: Tokenizer, family: Sequence[str]) -> dict[str, int
         starts, stops = np.append(0, commas + 1), np.append(commas, len(ids))
         alone = np.flatnonzero(stops - starts == 1)
         by_id = {int(ids[starts[place]]): family[place] for place in alone.tolist()}
-        return {by_id[one]: one for one in sorted(by_id)[: 2 * MOST_WORDS]}
+        return {by_id[one]: one for one in sorted(by_id)}
     return {}
 
 
@@ -186,22 +186,14 @@ async def _template_by_usage(words: Sequence[str], count_tokens: CountTokens) ->
 
 
 async def _count(count_tokens: CountTokens, *contents: str) -> int:
-    tokens = await count_tokens(_messages(contents))
+    tokens = await count_tokens(conversation(*(content.strip() for content in contents)))
     if tokens is None:
         raise RunFailed("the server reports no prompt tokens: prompts of messages cannot be measured out for it")
     return tokens
 
 
 async def _prompt(tokenizer: Tokenizer, *contents: str) -> Ids | None:
-    return await tokenizer.prompt(_messages(contents))
-
-
-def _messages(contents: Sequence[str]) -> list[dict[str, str]]:
-    """Return a conversation; contents begin without a space, as templates strip it."""
-    return [
-        {"role": "assistant" if number % 2 else "user", "content": content.strip()}
-        for number, content in enumerate(contents)
-    ]
+    return await tokenizer.prompt(conversation(*(content.strip() for content in contents)))
 
 
 def _unlike(words: Sequence[str]) -> list[str]:

@@ -13,7 +13,8 @@ from rotoscope.replayer.message_text import MessageText
 from rotoscope.replayer.rendering import LaidOut
 from rotoscope.replayer.spelling import Spelling
 from rotoscope.replayer.text import StreamText
-from rotoscope.replayer.tokens import TokenIds
+from rotoscope.replayer.tokenizing import Tokenizer, conversation
+from rotoscope.replayer.tokens import NO_TOKENS, TokenIds
 from rotoscope.replayer.words import Words
 from rotoscope.traces.model import Trace
 
@@ -23,9 +24,11 @@ _FIRST_WORDS = 8
 class Messages:
     """A rendering with the words and the template of one server."""
 
-    def __init__(self, words: Words, template: ChatTemplate) -> None:
+    def __init__(self, words: Words, template: ChatTemplate, tokenizer: Tokenizer | None = None) -> None:
+        """`tokenizer` is the server's, to try whether answers can be sent back."""
         self.words = words
         self.template = template
+        self._tokenizer = tokenizer
         self._spelling = Spelling(words, template)
 
     def lay_out(self, trace: Trace) -> LaidOut:
@@ -48,9 +51,23 @@ class Messages:
         """Return the text of no messages."""
         return MessageText(self._spelling)
 
-    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
+    def answer(self, exchange: Exchange, *, is_whole: bool, is_taken_up: bool) -> ArrayLike | None:
         """Return ids for the pieces in which the answer came, if each is a token as far as can be told."""
         pieces = exchange.output_text
         if not pieces or (is_whole and len(pieces) != exchange.counted_tokens):
             return None
-        return self._spelling.ids_of(pieces)
+        return self._spelling.ids_of(pieces) if is_taken_up else NO_TOKENS
+
+    async def survives(self, exchange: Exchange, tokens: int) -> bool:
+        """Say whether the text of the first tokens is cut into as many again; believed where nobody can tell."""
+        pieces = exchange.output_text[:tokens]
+        if self._tokenizer is None or self._spelling.are_words(pieces):
+            return True
+        text, around = "".join(pieces), 0
+        if text == text.strip():
+            ids = await self._tokenizer.text(text)
+        else:  # the template may strip it
+            word = self.words.word(0).decode().strip()
+            around = self.template.least_prompt + self.template.turn + self.template.back + 1
+            ids = await self._tokenizer.prompt(conversation(word, text, word))
+        return ids is None or len(ids) - around == len(pieces)

@@ -17,7 +17,7 @@ from rotoscope.replayer.rendering import TOKEN_LISTS, Rendering
 from rotoscope.replayer.server import Server, api_url
 from rotoscope.replayer.setup import choose_vocabulary
 from rotoscope.replayer.tokenizing import Messages as Conversation
-from rotoscope.replayer.tokenizing import ServerTokenizer
+from rotoscope.replayer.tokenizing import ServerTokenizer, Tokenizer
 from rotoscope.replayer.tokens import NO_TOKENS, TokenIds, Vocabulary
 from rotoscope.traces.errors import RunFailed, UnusableInput
 
@@ -58,12 +58,13 @@ async def choose_prompting(
         notes.add(
             "the server tells no tokens: how its template's fall around a message is assumed, their number is not"
         )
-    return await _tried(calibration, backend, notes)
+    return await _tried(calibration, backend, tokenizer, notes)
 
 
-async def _tried(calibration: Calibration, backend: Backend, notes: Notes) -> Prompting:
+async def _tried(calibration: Calibration, backend: Backend, tokenizer: Tokenizer, notes: Notes) -> Prompting:
     """Send a first prompt; what its usage counts beyond the template is taken for a part of the template's beginning."""
-    messages = Messages(calibration.words, calibration.template)
+    checker = tokenizer if calibration.words_from == "tokenizer" else None
+    messages = Messages(calibration.words, calibration.template, checker)
     prompt, ids = messages.first_prompt()
     exchange = await _ask(backend, prompt)
     more = 0 if exchange.prompt_tokens is None else exchange.prompt_tokens - len(ids)
@@ -71,7 +72,7 @@ async def _tried(calibration: Calibration, backend: Backend, notes: Notes) -> Pr
     if more and head > 0:
         notes.add(f"the server counts {more:+} tokens in a prompt beside those that its tokenizer tells")
         calibration = replace(calibration, template=replace(calibration.template, head=head))
-        messages = Messages(calibration.words, calibration.template)
+        messages = Messages(calibration.words, calibration.template, checker)
         ids = messages.first_prompt()[1]
     return Prompting(messages, calibration.words.vocabulary, calibration, first=exchange, first_ids=ids)
 

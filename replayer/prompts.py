@@ -148,6 +148,8 @@ class SessionPrompts:
         trace = laid_out.trace
         self._streams: dict[int, TokenStream] = {}
         self._closed = False
+        self._taken_up: dict[int, int] = {}
+        """How many tokens of an answer later prompts hold; 0 where one goes on at its beginning."""
         calls = {call.call: call for call in trace.calls()}
         repeats: dict[tuple[object, int], list[TokenStream]] = {}
         for call, parting in plan._partings.of_session(number):
@@ -164,6 +166,9 @@ class SessionPrompts:
             self._streams[call] = stream
             if parting.tokens == stream.prompt_tokens:
                 stream.repeats.append(stream)
+                self._taken_up.setdefault(call, 0)
+            if isinstance(parting.of, int) and (taken := parting.tokens - calls[parting.of].prompt_tokens) >= 0:
+                self._taken_up[parting.of] = max(taken, self._taken_up.get(parting.of, 0))
 
     def prompt(self, call: int) -> bytes:
         """Return the prompt of a call as the JSON array that is sent: of its ids, or of its messages.
@@ -178,9 +183,20 @@ class SessionPrompts:
         """Return the ids of the prompt of a call."""
         return self._built(call).prompt_ids()
 
-    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
-        """Return the ids of what a server has answered, None where there is not one for each token of a whole answer."""
-        return self._plan._rendering.answer(exchange, is_whole=is_whole)
+    async def answered(self, call: int, exchange: Exchange) -> bool:
+        """Take note of a whole answer; return whether prompts can take it up, which may have to be asked of the server."""
+        tokens = self._taken_up.get(call, -1)
+        ids = self._plan._rendering.answer(exchange, is_whole=True, is_taken_up=tokens >= 0)
+        if ids is not None and tokens > 0 and not await self._plan._rendering.survives(exchange, tokens):
+            ids = None
+        self.output(call, ids)
+        return ids is not None
+
+    def answering(self, call: int, exchange: Exchange) -> bool:
+        """Take note of what has arrived of an answer; return whether prompts can take it up."""
+        ids = self._plan._rendering.answer(exchange, is_whole=False, is_taken_up=call in self._taken_up)
+        self.output(call, ids)
+        return ids is not None
 
     def output(self, call: int, ids: ArrayLike | None) -> None:
         """Tell what the server has returned to a call by now, all of it; None when it returns no ids.

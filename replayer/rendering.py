@@ -47,8 +47,15 @@ class Rendering(Protocol):
         """Return the text of a stream of no tokens."""
         ...
 
-    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
-        """Return ids of what was answered, None where there is not one for each token of a whole answer."""
+    def answer(self, exchange: Exchange, *, is_whole: bool, is_taken_up: bool) -> ArrayLike | None:
+        """Return ids of what was answered, None where there is not one for each token of a whole answer.
+
+        None are needed where no later prompt takes the answer up.
+        """
+        ...
+
+    async def survives(self, exchange: Exchange, tokens: int) -> bool:
+        """Say whether the first tokens of an answer are as many when they are sent back."""
         ...
 
 
@@ -67,9 +74,13 @@ class TokenLists:
         """Return the text of no ids."""
         return TokenText()
 
-    def answer(self, exchange: Exchange, *, is_whole: bool) -> ArrayLike | None:
+    def answer(self, exchange: Exchange, *, is_whole: bool, is_taken_up: bool) -> ArrayLike | None:
         """Return the ids that the server returned."""
         return exchange.whole_output_ids if is_whole else exchange.output_ids or None
+
+    async def survives(self, exchange: Exchange, tokens: int) -> bool:
+        """Ids are what they are."""
+        return True
 
 
 TOKEN_LISTS = TokenLists()

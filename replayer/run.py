@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import aiohttp
 
-from rotoscope.replayer.backends.apis import Api, api_named
+from rotoscope.replayer.backends.apis import Api
 from rotoscope.replayer.backends.engines import ANY_ENGINE, engine_named
-from rotoscope.replayer.backends.http import HttpBackend
+from rotoscope.replayer.backends.http import HttpBackend, Tell
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.connection import client_session
 from rotoscope.replayer.exchange import Backend
@@ -23,20 +24,26 @@ from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
-from rotoscope.replayer.prompting import Prompting, choose_prompting
+from rotoscope.replayer.preflight import NO_IDS, check_context
+from rotoscope.replayer.prompting import Prompting
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder, make_folder
 from rotoscope.replayer.schedule import plan_session
 from rotoscope.replayer.server import Server, api_url, ask_server
+from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.server_metrics.window import CountedWindow
 from rotoscope.replayer.session import Part, Performed
 from rotoscope.replayer.setup import Setup, choose_profile, setup_of
 from rotoscope.replayer.summary import Summary, findings, summarise
+from rotoscope.replayer.way import choose_way
 from rotoscope.traces.analysis.profiles import EngineProfile
 from rotoscope.traces.errors import RunFailed, UnusableInput
 from rotoscope.traces.model import Trace
 
 Watch: TypeAlias = Callable[[Progress], None]
 
+_NO_IDS = "the server returns no output ids: later prompts cannot take outputs up from the cache"
+_NO_TEXT = "answers came whose tokens cannot be sent back as text: later prompts cannot take them up from the cache"
 _ASK_S = 30.0
 _WATCH_INTERVAL_S = 0.25
 
@@ -62,12 +69,13 @@ async def replay_async(
         raise UnusableInput("no trace to replay")
     server = await _ask(options)
     notes = Notes(say)
-    profile, api = choose_profile(options, server), api_named(options.api)
+    profile = choose_profile(options, server)
+    check_context([call for part in parts for call in part.calls.values()], server, notes)
     async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:
-        backend = _backend(http, options, server, notes, api=api)
-        prompting = await choose_prompting(api, options, server, notes, http=http, backend=backend)
+        way = await choose_way(options, server, notes, http=http, backend_of=partial(_backend, http, options, server))
+        prompting = way.prompting
         setup = setup_of(
-            options,
+            replace(options, api=way.api.name),
             server,
             traces=len(traces),
             profile=profile,
@@ -84,8 +92,18 @@ async def replay_async(
         )
         folder = make_folder(options.folder)
         say(f"results go to {folder}")
+        counted = await CountedWindow.opened(http, api_url(options.url), timeout_s=options.timeout_s)
         with ResultsFolder.opened(folder) as results:
-            run = _Run(setup, plan, parts, profile=profile, backend=backend, results=results, notes=notes)
+            run = _Run(
+                setup,
+                plan,
+                parts,
+                profile=profile,
+                backend=way.backend,
+                results=results,
+                notes=notes,
+                counted=counted,
+            )
             run.note_first(prompting)
             return await run.perform(watch)
 
@@ -103,6 +121,7 @@ class _Run:
         backend: Backend,
         results: ResultsFolder,
         notes: Notes,
+        counted: CountedWindow,
     ) -> None:
         self._setup = setup
         self._plan = plan
@@ -110,6 +129,7 @@ class _Run:
         self._profile = profile
         self._results = results
         self._notes = notes
+        self._counted = counted
         self._without_ids = 0
         self._lanes = Lanes(
             plan,
@@ -134,11 +154,14 @@ class _Run:
         try:
             async with _watched(self._lanes, watch):
                 interrupted = await until_interrupted(self._lanes.perform())
+            duration_s = self._lanes.progress().elapsed_s
+            used = sum(one.prompt_tokens or 0 for one in self._lanes.requests)
+            counted = None if interrupted else await self._counted.growth(expected_tokens=used)
         except BaseException:
             with suppress(RunFailed):
-                self._sum_up(interrupted=True)
+                self._sum_up(interrupted=True, duration_s=self._lanes.progress().elapsed_s)
             raise
-        return self._sum_up(interrupted=interrupted)
+        return self._sum_up(interrupted=interrupted, duration_s=duration_s, counted=counted)
 
     def _on_request(self, performed: Performed) -> None:
         result = performed.result
@@ -146,9 +169,9 @@ class _Run:
             self._notes.hear(result.failure, "")
         if result.status == "ok" and result.planned_completion_tokens and not performed.has_ids:
             self._without_ids += 1
-            self._notes.add("the server returns no output ids: later prompts cannot take outputs up from the cache")
+            self._notes.add(NO_IDS)
 
-    def _sum_up(self, *, interrupted: bool) -> Summary:
+    def _sum_up(self, *, interrupted: bool, duration_s: float, counted: Growth | None = None) -> Summary:
         lanes = self._lanes
         summary = summarise(
             self._setup,
@@ -158,7 +181,8 @@ class _Run:
             planned_requests=_planned_requests(self._parts, self._setup.sessions),
             without_ids=self._without_ids,
             interrupted=interrupted,
-            duration_s=lanes.progress().elapsed_s,
+            duration_s=duration_s,
+            counted=counted,
         )
         for text in (*_findings_of_tokens(self._plan), *findings(summary)):
             self._notes.add(text)
@@ -193,9 +217,7 @@ def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohtt
     )
 
 
-def _backend(
-    http: aiohttp.ClientSession, options: ReplayOptions, server: Server, notes: Notes, *, api: Api
-) -> HttpBackend:
+def _backend(http: aiohttp.ClientSession, options: ReplayOptions, server: Server, api: Api, tell: Tell) -> HttpBackend:
     return HttpBackend(
         http,
         api_url(options.url),
@@ -204,7 +226,7 @@ def _backend(
         engine=server.engine,
         timeout_s=options.timeout_s,
         clock=LoopClock(),
-        tell=notes.hear,
+        tell=tell,
     )
 
 

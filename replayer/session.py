@@ -143,11 +143,14 @@ class Session:
             exchange.on_delivery = lambda tokens: self._deliver(call, exchange, tokens)
         status: Status = "cancelled"
         failure = None
+        has_ids = False
         try:
             failure = await self._backend.perform(exchange)
             status = "failed" if failure else "ok"
+            has_ids = failure is None and await self._prompts.answered(call.call, exchange)
         finally:
-            self._end(call, exchange, status, failure)
+            has_ids = has_ids if status == "ok" else self._prompts.answering(call.call, exchange)
+            self._end(call, exchange, status, failure, has_ids=has_ids)
         if failure:
             raise CallFailed(failure)
 
@@ -155,18 +158,16 @@ class Session:
         """Start the steps that waited for a part of an answer; their prompts take what there is of it."""
         ready = self._readiness.delivered(call.call, tokens)
         if ready:
-            self._prompts.output(call.call, self._prompts.answer(exchange, is_whole=False))
+            self._prompts.answering(call.call, exchange)
             self._start(ready)
 
-    def _end(self, call: Call, exchange: Exchange, status: Status, failure: Failure | None) -> None:
-        ids = self._prompts.answer(exchange, is_whole=status == "ok")
-        self._prompts.output(call.call, ids)
+    def _end(self, call: Call, exchange: Exchange, status: Status, failure: Failure | None, *, has_ids: bool) -> None:
         ended_s = exchange.ended_s if status == "ok" else None
         performed = Performed(
             request_result(self._place, call, exchange, status=status, failure=failure),
             sent_s=None if failure and failure.kind in NEVER_SENT else exchange.sent_s,
             first_token_s=ended_s if exchange.first_token_s is None else exchange.first_token_s,
-            has_ids=ids is not None,
+            has_ids=has_ids,
         )
         self.performed.append(performed)
         self._on_request(performed)

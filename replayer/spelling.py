@@ -43,6 +43,10 @@ class Spelling:
         words, others, count = self.words, self._others, len(self.words)
         return [words.word(one) if one < count else others[one - count] for one in ids.tolist()]
 
+    def are_words(self, pieces: Sequence[str]) -> bool:
+        """Say whether the pieces of an answer are words one and all."""
+        return pieces[0] in self.words.first_numbers and all(map(self.words.numbers.__contains__, pieces[1:]))
+
     def ids_of(self, pieces: Sequence[str]) -> TokenIds:
         """Return ids of the pieces of an answer, taken for a token each: the same for the same piece."""
         if not pieces:

@@ -1,4 +1,4 @@
-"""Ask a server how it cuts text and messages into tokens; see `words_of.py` for what it is asked.
+"""Ask a server how it cuts text and messages into tokens; `calibration.py` says what for.
 
 vLLM, SGLang and the simulator take `{"model", "prompt"}` or `{"model", "messages"}` at /tokenize, llama-server
 `{"content"}`, and messages only by way of /apply-template.
@@ -75,6 +75,13 @@ class ServerTokenizer:
         except (TimeoutError, aiohttp.ClientError, OSError, orjson.JSONDecodeError):
             return {}
         return value if isinstance(value, dict) else {}
+
+
+def conversation(*contents: str) -> list[dict[str, str]]:
+    """Return messages of a user and an assistant in turn."""
+    return [
+        {"role": "assistant" if number % 2 else "user", "content": content} for number, content in enumerate(contents)
+    ]
 
 
 def _ids(answer: Mapping[str, Any]) -> Ids | None:

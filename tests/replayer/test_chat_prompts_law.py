@@ -5,6 +5,7 @@ They are tokenized by a toy template and tokenizer; what they should share is wo
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -56,8 +57,7 @@ def replay(traces: list[Trace], template: ChatTemplate, *, sessions: int, answer
                 chr(0x4E00 + (97 * number + 31 * call.call + 7 * n) % 20_000) for n in range(call.completion_tokens)
             ]
             if answers and pieces:
-                exchange = answered_in_pieces(pieces)
-                session.output(call.call, session.answer(exchange, is_whole=True))
+                asyncio.run(session.answered(call.call, answered_in_pieces(pieces)))
                 run.received[name] = tuple(pieces)
         session.close()
     return run
