@@ -134,12 +134,14 @@ class _Run:
 
     def _first_forks(self, line: int) -> Iterator[ParallelStart]:
         """Yield the forks at the start of the run, those of children after that of their parents."""
+        regions: dict[int, list[_Region]] = {}
+        for region in self._starts.get(None, ()):
+            regions.setdefault(region.parent, []).append(region)
         lines = [line]
         for parent in lines:
-            for region in self._starts.get(None, ()):
-                if region.parent == parent:
-                    yield self._fork(region)
-                    lines += region.lines
+            for region in regions.get(parent, ()):
+                yield self._fork(region)
+                lines += region.lines
 
     def _fork(self, region: _Region) -> ParallelStart:
         branch = self._branches.get(region.parent)

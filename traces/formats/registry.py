@@ -188,6 +188,18 @@ def _write_tracelab_csv(members: Sequence[Member], fidelity: Fidelity, *, block_
     return write_csv(members, fidelity, block_size=block_size)
 
 
+def _read_vcr(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.vcr import read
+
+    return read(source, fidelity)
+
+
+def _write_vcr(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.vcr_writer import write_corpus
+
+    return write_corpus(members, fidelity, block_size=block_size)
+
+
 def _looks_like_trtllm(head: Head) -> bool:
     return "events" in head.keys and (b'"event_type"' in head.data or not head.may_go_on)
 
@@ -209,14 +221,21 @@ def _looks_like_tracelab_csv(head: Head) -> bool:
     return {b"round_idx", b"prefix_len", b"input_len", b"output_len"} <= columns
 
 
+def _looks_like_vcr(head: Head) -> bool:
+    """Tell the meta line with a record behind it, or a record."""
+    keys = head.keys == {"meta"} or {"prompt_tokens", "output_tokens", "ttft_ms"} <= head.keys
+    return keys and b'"ttft_ms"' in head.data
+
+
 _DYNAMO = re.compile(rb'"schema"\s*:\s*"dynamo\.(request|agent)\.trace\.')
 
 
 def _looks_like_mooncake(head: Head) -> bool:
     """Tell rows with lengths, and AIPerf's with text in their place, which are refused by name when they are read."""
-    texts = {"text_input", "messages", "payload"} & head.keys
-    times = {"timestamp", "delay", "session_id", "output_length"} & head.keys
-    return bool({"input_length", "input_tokens"} & head.keys or (texts and times))
+    keys = head.keys
+    has_text = "text_input" in keys or ("payload" in keys and "timestamp" in keys)
+    has_messages = "messages" in keys and not keys.isdisjoint(("output_length", "delay", "session_id"))
+    return not keys.isdisjoint(("input_length", "input_tokens")) or has_text or has_messages
 
 
 _OURS = re.compile(rb'"format"\s*:\s*\{[^{}]*"%b"' % re.escape(FORMAT_NAME.encode()))
@@ -272,6 +291,15 @@ FORMATS: tuple[Format, ...] = (
         read=_read_tracelab_csv,
         suffix=".csv",
         write_corpus=_write_tracelab_csv,
+    ),
+    Format(
+        name="vcr",
+        title="vllm-vcr",
+        looks_like=_looks_like_vcr,
+        read=_read_vcr,
+        suffix=".jsonl",
+        write_corpus=_write_vcr,
+        block_size=16,
     ),
     Format(
         name="bailian",

@@ -15,8 +15,9 @@ from mooncake_files import chat, lines, read, read_chats, row, span, step, turn
 
 from rotoscope.traces import Call, Forest, Prefix, SharedPrefix, TraceError, Wait, dumps, loads
 from rotoscope.traces.corpus import Member, calls_in_order
+from rotoscope.traces.formats import mooncake_agentic
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.mooncake import read_bailian, read_mooncake
+from rotoscope.traces.formats.mooncake import READ_ASPECTS, read_bailian, read_mooncake
 from rotoscope.traces.formats.recognise import open_traces
 from rotoscope.traces.formats.source import Source
 
@@ -275,6 +276,19 @@ SAMPLES = {
     "agentic": AGENTIC,
     "bailian": [chat(7, -1, 1.5, 1, 2), chat(8, -1, 2, 1, 5), chat(9, 7, 61.114, 1, 2, 3, tail=4)],
 }
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_becomes_of_a_file_is_declared(name: str) -> None:
+    fidelity = Fidelity()
+    reader = read_bailian if name == "bailian" else read_mooncake
+
+    reader(Source.of_bytes(lines(*SAMPLES[name])), fidelity)
+
+    assert len(fidelity.counts) > 3
+    assert set(fidelity.counts) <= set(mooncake_agentic.READ_ASPECTS if name == "agentic" else READ_ASPECTS)
+
+
 VALUES = st.one_of(
     st.none(),
     st.booleans(),

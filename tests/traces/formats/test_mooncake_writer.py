@@ -9,12 +9,16 @@ from chain_structure import members_of
 from hypothesis import given
 from hypothesis import strategies as st
 from mooncake_files import lines, read, row
+from strategies import corpora
 
 from rotoscope.testing import make_call, trace_of
-from rotoscope.traces import Call, Prefix, UnusableInput, Wait
+from rotoscope.traces import Call, Prefix, Trace, UnusableInput, Wait
 from rotoscope.traces.corpus import Member
+from rotoscope.traces.formats import mooncake_agentic_writer, mooncake_sessions_writer, mooncake_writer
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.mooncake import read_mooncake
+from rotoscope.traces.formats.mooncake_agentic_writer import write_mooncake_agentic
+from rotoscope.traces.formats.mooncake_sessions_writer import write_mooncake_sessions
 from rotoscope.traces.formats.mooncake_writer import write_mooncake
 from rotoscope.traces.formats.recognise import open_traces
 from rotoscope.traces.formats.source import Source
@@ -131,6 +135,20 @@ def test_what_rows_cannot_say_is_counted() -> None:
         "lost tools and waits (2 events)",
         "lost branches (1 calls)",
     ]
+
+
+@given(corpora())
+def test_what_becomes_of_a_corpus_is_declared(traces: list[Trace]) -> None:
+    for write, declared in (
+        (write_mooncake, mooncake_writer.WRITE_ASPECTS),
+        (write_mooncake_sessions, mooncake_sessions_writer.WRITE_ASPECTS),
+        (write_mooncake_agentic, mooncake_agentic_writer.WRITE_ASPECTS),
+    ):
+        fidelity = Fidelity()
+        if write is write_mooncake and any(call.at_ms is None for trace in traces for call in trace.calls()):
+            continue
+        b"".join(write(members_of(traces), fidelity, block_size=2))
+        assert set(fidelity.counts) <= set(declared)
 
 
 def test_nothing_is_written_for_nothing() -> None:
