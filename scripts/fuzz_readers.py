@@ -35,6 +35,8 @@ from format_samples import SAMPLES
 
 LIMIT_S = 5.0
 """Samples are a few kilobytes and are read in a millisecond: whatever takes this long hangs."""
+MOST_FAILURES = 10
+"""A reader that failed so often is given up."""
 REREAD_SHARE = 0.02
 """Share of the good outcomes whose traces are written and read again."""
 
@@ -75,9 +77,11 @@ def fuzz(known: Format, inputs: int, seed: int, out: Path) -> int:
             failures += 1
             _keep(out, f"{known.name}-{seed}-{number}", data, outcome)
         outcomes[outcome.partition(":")[0]] += 1
+        if failures == MOST_FAILURES:
+            break
     elapsed_s = time.perf_counter() - began
     shown = ", ".join(f"{times:,} {outcome}" for outcome, times in sorted(outcomes.items()))
-    print(f"{known.name}: {inputs:,} inputs in {elapsed_s:.0f} s: {shown}", flush=True)
+    print(f"{known.name}: {outcomes.total():,} inputs in {elapsed_s:.0f} s: {shown}", flush=True)
     return failures
 
 
