@@ -2,8 +2,8 @@
 
 It speaks like vLLM: `/v1/completions` takes token ids or text, `/v1/chat/completions` messages, `/tokenize` both. An
 answer has one event a token, all of them written together; its tokens go round a list. The usage counts ids exactly.
-Text is counted with the tokenizer in the folder of `--tokenizer`, a message at a time and each message once, which its
-template allows; without one four bytes count as a token. Nothing is cached, and the usage says so.
+Text is counted with the tokenizer in the folder of `--tokenizer`, in pieces that no token spans and each piece once;
+without one four bytes count as a token. Nothing is cached, and the usage says so.
 
 It serves on loopback, prints its port and takes lines: `arrivals` prints the monotonic seconds at which generations
 were asked for since the last such line, as JSON; `bodies FILE` writes each request for a generation to that file from
@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +36,10 @@ MESSAGE_TOKENS = 2
 """Of the template, around each message; one more opens the answer."""
 ROLES = ("system", "user", "assistant", "tool")
 
+_PIECE = 4096
+"""Characters that are counted at once, at least."""
+_BORDER = re.compile(r"(?<=\S) (?=[A-Za-z])")
+"""Where the tokenizer of `offline_tokenizer.py` always begins a token: before the space of a word."""
 _RING = 1024
 """Events of which answers are made."""
 _FIRST_ID = 1000
@@ -46,7 +51,7 @@ _STREAM_HEAD = (
 
 
 class Texts:
-    """Counts tokens of text, each text once."""
+    """Counts tokens of text."""
 
     def __init__(self, folder: Path | None) -> None:
         self._counts: dict[str, int] = {}
@@ -66,9 +71,20 @@ class Texts:
         return text
 
     def count(self, text: str) -> int:
-        if text not in self._counts:
-            self._counts[text] = len(self.ids(text)) if self._tokenizer else len(text.encode()) // 4
-        return self._counts[text]
+        if self._tokenizer is None:
+            return len(text.encode()) // 4
+        total = start = 0
+        while start < len(text):
+            border = _BORDER.search(text, start + _PIECE)
+            end = border.start() if border else len(text)
+            total += self._count_once(text[start:end])
+            start = end
+        return total
+
+    def _count_once(self, piece: str) -> int:
+        if piece not in self._counts:
+            self._counts[piece] = len(self.ids(piece))
+        return self._counts[piece]
 
 
 def rendered(messages: Sequence[dict[str, Any]]) -> list[str]:
