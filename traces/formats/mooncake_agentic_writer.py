@@ -42,8 +42,23 @@ FROM_START = Aspect(
     "branches from the start of a trace that never join", "approximated", "as runs of their own", unit="branches"
 )
 NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
+MEANWHILE = Aspect("tools and waits", "lost", "they lie beside branches that join before the next call", unit="events")
 WRITE_ASPECTS = (
-    *(LENGTHS, WHOLE, CUT, TIMES, STARTS, RUNS, BRANCHES, WAITS, TOOLS, UNTIMED_TOOLS, FROM_START, NO_CALL_AFTER),
+    *(
+        LENGTHS,
+        WHOLE,
+        CUT,
+        TIMES,
+        STARTS,
+        RUNS,
+        BRANCHES,
+        WAITS,
+        TOOLS,
+        UNTIMED_TOOLS,
+        FROM_START,
+        MEANWHILE,
+        NO_CALL_AFTER,
+    ),
     *ALWAYS_LOST,
 )
 
@@ -136,7 +151,7 @@ class _Walk:
             child.from_start = False
         line.waits = list(dict.fromkeys((*line.waits, *(call for child in ended for call in child.waits))))
         if ended:
-            self.fidelity.note(NO_CALL_AFTER, len(line.gap))
+            self.fidelity.note(MEANWHILE, len(line.gap))
             line.gap = []
 
     def _note(self, gap: Sequence[ToolCall | Wait]) -> None:

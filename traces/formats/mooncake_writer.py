@@ -108,7 +108,7 @@ def note_rows(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidel
     fidelity.note(CUT, cut)
     fidelity.note(STARTS, sum(member.start_ms is None for member in members) if len(members) > 1 else 0)
     fidelity.note(BOUNDS, sum(call.prefix.least != call.prefix.greatest for call in calls))
-    fidelity.note(REASONING, sum(call.reasoning_tokens > 0 for call in calls))
+    fidelity.note(REASONING, sum(call.reasoning_tokens > 0 or call.reasoning_unsized for call in calls))
     fidelity.note(SPEED, sum(call.duration_ms is not None or call.ttft_ms is not None for call in calls))
     fidelity.note(CACHED, sum(call.cached_tokens is not None for call in calls))
     fidelity.note(SYSTEM, sum(any(s.kind == "system" for s in trace.shared_prefixes) for trace in traces))

@@ -13,7 +13,12 @@ from rotoscope.traces import Trace, Wait
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.mooncake_agentic import IN_LINE, OTHER_WAITS
-from rotoscope.traces.formats.mooncake_agentic_writer import FROM_START, write_mooncake_agentic
+from rotoscope.traces.formats.mooncake_agentic_writer import (
+    FROM_START,
+    MEANWHILE,
+    NO_CALL_AFTER,
+    write_mooncake_agentic,
+)
 from rotoscope.traces.model import ParallelEnd, ParallelStart, ToolCall
 
 
@@ -169,6 +174,24 @@ def test_what_a_parent_did_before_a_fork_delays_its_children() -> None:
     )
 
     assert [fields.get("delay") for fields in written(members_of([trace]))] == [None, 11.5]
+
+
+def test_what_a_parent_did_beside_its_children_is_lost_where_it_waits_for_them() -> None:
+    fidelity = Fidelity()
+    trace = trace_of(
+        make_call(0, 9),
+        ParallelStart(region=0, num_branches=1),
+        make_call(1, 9, branch=(0, 0)),
+        Wait(kind="think", duration_ms=5.0),
+        ParallelEnd(region=0),
+        Wait(kind="think", duration_ms=2.0),
+        make_call(2, 9),
+    )
+
+    rows = written(members_of([trace]), fidelity=fidelity)
+
+    assert [fields.get("delay") for fields in rows] == [None, 0, 2]
+    assert (fidelity.counts[MEANWHILE], fidelity.counts[NO_CALL_AFTER]) == (1, 0)
 
 
 def test_tools_count_as_long_as_any_of_them_runs_and_those_without_a_time_alone() -> None:
