@@ -14,7 +14,8 @@ from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import profile_named
 from rotoscope.traces.errors import UnusableInput
 
-DEFAULT_API = "completions"
+AUTO_API = "auto"
+"""Stands for prompts of token ids where the server takes them, else for chat."""
 DEFAULT_PROFILE = "token"
 """One token a block and outputs kept: no engine can reuse more."""
 
@@ -31,8 +32,10 @@ class ReplayOptions:
     """None asks the server, which must offer exactly one."""
     engine: str | None = None
     """What runs behind the URL; None believes what the server says, if it says it."""
-    api: str = DEFAULT_API
+    api: str = AUTO_API
     """How it is asked; prompts are token ids or messages, as the API takes them."""
+    preflight: bool = True
+    """Whether a few small requests before the run try the server."""
     sessions: int | None = None
     """None performs each trace once."""
     concurrency: int = 1
@@ -68,7 +71,8 @@ class ReplayOptions:
             raise UnusableInput("a salt is 1 to 64 letters, digits, and any of _ . -")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise UnusableInput("the API key holds characters that no header can carry")
-        api_named(self.api)
+        if self.api != AUTO_API:
+            api_named(self.api)
         if self.engine is not None:
             engine_named(self.engine)
         if self.profile is not None or self.block_size is not None:

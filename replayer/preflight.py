@@ -6,6 +6,7 @@ them. What is wrong is said before the run and not after it; `rotoscope doctor` 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -37,17 +38,20 @@ class IdsRefused(RunFailed):
     """Say that a server does not take prompts of token ids."""
 
 
-async def check_server(backend: Backend, *, vocabulary: Vocabulary, salt: str, notes: Notes) -> None:
+async def check_server(
+    backend: Backend, *, vocabulary: Vocabulary, salt: str | None, notes: Notes, said: Sequence[str] = ()
+) -> None:
     """Send one to three small prompts of token ids and note what will make numbers wrong.
 
-    Raises IdsRefused where they are not taken, and RunFailed where nothing will be. A server that fails in another way
-    may do better in the run, which tells.
+    `said` is where the backend puts the server's own words about failures. Raises IdsRefused where token ids are not
+    taken, and RunFailed where nothing will be. A server that fails in another way may do better in the run, which
+    tells.
     """
-    prompts = _Prompts(vocabulary, salt)
+    prompts = _Prompts(vocabulary, secrets.token_hex(8) if salt is None else salt)
     first = Exchange(prompt=prompts.next(_PROMPT_TOKENS), output_tokens=_OUTPUT_TOKENS)
     failure = await backend.perform(first)
     if failure is not None:
-        _judge(failure, notes)
+        _judge(failure, notes, " ".join(said[:1]))
         return
     for text in _lengths(first):
         notes.add(text)
@@ -66,18 +70,19 @@ def check_context(calls: Sequence[Call], server: Server, notes: Notes) -> None:
         notes.add(f"{too_long} calls are longer than the server's context of {server.context_tokens} tokens: they fail")
 
 
-def _judge(failure: Failure, notes: Notes) -> None:
+def _judge(failure: Failure, notes: Notes, said: str) -> None:
+    why = f"{failure.kind.value}{': ' if said else ''}{said}"
     if failure.kind in _NOT_TAKEN:
         raise IdsRefused(
-            f"the server takes no prompts of token ids at /v1/completions ({failure.kind.value}): "
+            f"the server takes no prompts of token ids at /v1/completions ({why}): "
             "replay with --api chat, or see rotoscope doctor"
         )
     if failure.kind in _KEYS:
         raise RunFailed(
-            f"the server refuses requests ({failure.kind.value}): "
-            "name the environment variable that holds the key with --api-key-env"
+            f"the server refuses requests ({why}): name the environment variable that holds the key with --api-key-env"
         )
-    notes.add(f"a first request of a few tokens failed ({failure.kind.value})")
+    notes.hear(failure.kind, said)
+    notes.add(f"a first request of a few tokens failed: {failure.kind.value}")
 
 
 def _lengths(exchange: Exchange) -> list[str]:

@@ -10,7 +10,7 @@ from rotoscope import __version__
 from rotoscope.replayer.calibration import Calibration, Source
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.notes import Notes
-from rotoscope.replayer.options import DEFAULT_API, DEFAULT_PROFILE, ReplayOptions
+from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile, profile_named
@@ -28,7 +28,7 @@ class Setup:
     engine: str
     simulated: bool
     """Whether the server is a simulator: its times are modelled."""
-    api: str = DEFAULT_API
+    api: str = "completions"
     """How the server was asked."""
     words: int | None = None
     """How many words prompts of messages are made of; None for prompts of token ids, like the next."""

@@ -8,10 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 
 from rotoscope.replayer import metrics
 from rotoscope.replayer.metrics import Distribution, Interval
+from rotoscope.replayer.preflight import NO_CACHED
 from rotoscope.replayer.results import FORMAT_NAME, FORMAT_VERSION, RequestResult, SessionResult
+from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.setup import Setup
 
 INTERRUPTED_EXIT_CODE = 130
+LARGEST_DISAGREEMENT = 0.01
+"""Between the hit rate by usage and that by counters, above which something is to be explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,26 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What the server's own counters grew by during the run, whomever it served."""
+
+    family: str
+    """Engine by the names of its metrics."""
+    unit: str
+    """Of what was looked up and found: `tokens`, or `blocks` where the engine counts no tokens."""
+    prompt: float | None
+    """Looked up in the cache."""
+    cached: float | None
+    """Found in the engine's own cache."""
+    external_cached: float | None
+    """Found in another tier: host memory, storage, another machine."""
+    hit_rate: float | None
+    """Found in any tier / looked up."""
+    output_tokens: float | None
+    preemptions: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """The result of a replay; `requests` and `optimal_tokens` are for those who ask further and not part of the file."""
 
@@ -85,6 +109,8 @@ class Summary:
     mean_waiting_s: float | None
     window: Window | None
     cache: Cache
+    counted: Counted | None = None
+    """None where the server has no metrics, or they began anew during the run."""
     notes: tuple[str, ...] = ()
     """What was said to people during the run and about its results."""
     request_results: tuple[RequestResult, ...] = field(default=(), repr=False)
@@ -118,6 +144,7 @@ def summarise(
     without_ids: int,
     interrupted: bool,
     duration_s: float,
+    counted: Growth | None = None,
 ) -> Summary:
     """Summarise a run; `optimal_tokens` is the realised optimum of each request."""
     answered = [one for one in requests if one.status == "ok"]
@@ -144,6 +171,7 @@ def summarise(
         mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
         window=None if interrupted else _window(sessions, concurrency=setup.concurrency, gpus=setup.gpus),
         cache=_cache(requests, optimal_tokens),
+        counted=_counted(counted),
         request_results=tuple(requests),
         optimal_tokens=tuple(optimal_tokens),
     )
@@ -170,9 +198,22 @@ def findings(summary: Summary) -> Iterator[str]:
     if summary.unverified:
         yield f"{summary.unverified} requests: the server does not tell their lengths, which are taken as planned"
     if cache.requests and cache.cached_tokens is None:
-        yield "the server reports no cached tokens (vLLM: --enable-prompt-tokens-details, SGLang: --enable-cache-report)"
+        yield NO_CACHED
     if cache.cached_tokens is not None and cache.cached_tokens > cache.optimal_tokens:
         yield "more was cached than these requests allow: the server was not cold, serves others, or --profile is wrong"
+    yield from _disagreement(summary)
+
+
+def _disagreement(summary: Summary) -> Iterator[str]:
+    """Yield a note where the server's counters tell another hit rate than its answers."""
+    counted, rate = summary.counted, summary.cache.hit_rate
+    if counted is None or counted.hit_rate is None or counted.unit != "tokens" or rate is None:
+        return
+    if abs(counted.hit_rate - rate) > LARGEST_DISAGREEMENT:
+        yield (
+            f"the server's counters tell a hit rate of {counted.hit_rate:.4f} and its answers {rate:.4f}: "
+            "it served others too, or several servers answered"
+        )
 
 
 def _counts(statuses: Sequence[str], planned: int) -> Counts:
@@ -193,6 +234,21 @@ def _isl_error(requests: Sequence[RequestResult]) -> Distribution | None:
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _counted(growth: Growth | None) -> Counted | None:
+    if growth is None or growth.restarted or growth.prompt is None:
+        return None
+    return Counted(
+        family=growth.family,
+        unit=growth.unit,
+        prompt=growth.prompt,
+        cached=growth.cached,
+        external_cached=growth.external_cached,
+        hit_rate=growth.hit_rate,
+        output_tokens=growth.output_tokens,
+        preemptions=growth.preemptions,
+    )
 
 
 def _isl(request: RequestResult) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from rotoscope.replayer.metrics import Distribution
-from rotoscope.replayer.summary import Cache, Counts, Summary, Window
+from rotoscope.replayer.summary import Cache, Counted, Counts, Summary, Window
 
 Row: TypeAlias = tuple[str, ...]
 
@@ -22,7 +22,9 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
         yield "prompts", f"{setup.words} words", f"{setup.api}, {overhead}, from {setup.tokens_from}"
     yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, concurrency {setup.concurrency}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
-    yield from _cache_rows(summary.cache, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block")
+    yield from _cache_rows(
+        summary.cache, summary.counted, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block"
+    )
     if summary.job_latency_s:
         yield "job latency", _seconds(summary.job_latency_s.mean), "mean over completed sessions"
         yield "  generating", _seconds(summary.mean_generating_s), "a request in flight"
@@ -42,11 +44,14 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
     yield from _distribution("job latency, s", summary.job_latency_s, "{:,.3f}")
 
 
-def _cache_rows(cache: Cache, profile: str) -> Iterator[Row]:
+def _cache_rows(cache: Cache, counted: Counted | None, profile: str) -> Iterator[Row]:
     if not cache.requests:
         return
     tokens = f"of {cache.prompt_tokens:,} prompt tokens"
     yield "hit rate", _rate(cache.hit_rate), f"cached tokens by usage, {tokens}"
+    if counted is not None and counted.hit_rate is not None and counted.prompt is not None:
+        what = f"{counted.family}'s own, of {counted.prompt:,.0f} {counted.unit} that it looked up"
+        yield "  by counters", _rate(counted.hit_rate), what
     yield "optimum", _rate(cache.optimal_hit_rate), f"realised, infinite cache, {profile}"
 
 

@@ -73,7 +73,7 @@ async def replayed(
         arrived[len(ids), body["max_tokens"]].append(keep(ids))
 
     async with captured_simulator(take) as url:
-        settings = ReplayOptions(url=url, salt="pepper", gaps=Gaps(scale=0), folder=folder, **options)
+        settings = ReplayOptions(url=url, salt="pepper", preflight=False, gaps=Gaps(scale=0), folder=folder, **options)
         summary = await replay_async(traces, settings)
     assert summary.exit_code == 0
     lines = map(orjson.loads, (folder / "results.jsonl").read_bytes().splitlines())

@@ -37,7 +37,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     save(make_trace(turns=2, tool_ms=1.0), tmp_path / "run.trace.json")
 
     def run_replay(*arguments: str) -> Ended:
-        monkeypatch.setattr("sys.argv", ["rotoscope", "replay", *arguments])
+        monkeypatch.setattr("sys.argv", ["rotoscope", "replay", "--no-preflight", *arguments])
         with pytest.raises(SystemExit) as left:
             main()
         return Ended(left.value.code, *capsys.readouterr())
@@ -198,6 +198,7 @@ def test_a_process_that_is_told_to_end_ends(run: Run) -> None:
 
     with completions_in_a_thread(interrupting) as server:
         command = [sys.executable, "-m", "rotoscope", "replay", "run.trace.json", "--url", server.url]
+        command.append("--no-preflight")
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             processes.append(process)
             out, err = process.communicate(timeout=PATIENCE_S)

@@ -88,7 +88,7 @@ async def test_the_lowest_id_will_do_where_there_is_none_below() -> None:
         ),
         (Answers(prompt_tokens=lambda tokens: 2 * tokens), "counts 48 tokens in a prompt of 24 ids"),
         (Answers(cached_tokens=lambda request: None), NO_CACHED),
-        (Answers(fails={1: FailureKind.SERVER_ERROR}), "a first request of a few tokens failed (server_error)"),
+        (Answers(fails={1: FailureKind.SERVER_ERROR}), "a first request of a few tokens failed: server_error"),
     ],
     ids=["no ids", "too few ids", "short answers", "other prompts", "no cached tokens", "failed"],
 )
@@ -126,6 +126,21 @@ async def test_what_is_not_known_is_not_said() -> None:
 async def test_refused_ids_are_an_error_that_names_the_other_api(kind: FailureKind) -> None:
     with pytest.raises(IdsRefused, match="--api chat"):
         await noted(Answers(fails={1: kind}))
+
+
+@in_event_loop
+async def test_a_servers_own_words_are_in_the_error_and_in_no_note() -> None:
+    said: list[str] = []
+    notes = Notes(said.append)
+    for kind in (FailureKind.SERVER_ERROR, FailureKind.BAD_REQUEST):
+        try:
+            await check_server(Answers(fails={1: kind}), vocabulary=VOCABULARY, salt=None, notes=notes, said=["canary"])
+        except IdsRefused as error:
+            said.append(str(error))
+
+    assert said[0] == "request failed: server_error: canary"
+    assert "(bad_request: canary)" in said[-1]
+    assert "canary" not in str(notes.kept)
 
 
 @pytest.mark.parametrize("kind", [FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN])

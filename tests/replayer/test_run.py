@@ -23,7 +23,7 @@ from rotoscope.replayer.simulator.server import SimulatorOptions, running_simula
 from rotoscope.replayer.summary import Summary
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.testing import make_call, make_trace, trace_of
-from rotoscope.traces import ParallelStart, Prefix, Trace, UnusableInput
+from rotoscope.traces import ParallelStart, Prefix, RunFailed, Trace, UnusableInput
 from rotoscope.traces.analysis.optimum import Assumptions, planned_hits
 from rotoscope.traces.analysis.profiles import PROFILES
 
@@ -35,7 +35,7 @@ async def perfect(request: web.Request, body: dict[str, Any]) -> web.StreamRespo
 
 
 async def replayed(traces: list[Trace], url: str, folder: Path, **options: Any) -> Summary:
-    given: dict[str, Any] = {"gaps": NO_GAPS, "folder": folder, "timeout_s": 60.0} | options
+    given: dict[str, Any] = {"gaps": NO_GAPS, "folder": folder, "timeout_s": 60.0, "preflight": False} | options
     return await replay_async(traces, ReplayOptions(url=url, **given))
 
 
@@ -227,7 +227,7 @@ async def test_nothing_that_a_server_says_is_written_or_logged(
 async def test_a_servers_message_is_shown_once(tmp_path: Path) -> None:
     said: list[str] = []
     async with serving_completions(replies_with_a_canary()["refuse"]) as server:
-        options = ReplayOptions(url=server.url, folder=tmp_path, sessions=3)
+        options = ReplayOptions(url=server.url, folder=tmp_path, preflight=False, sessions=3)
         await replay_async([make_trace()], options, say=said.append)
 
     assert [text for text in said if CANARY in text] == [f"request failed: bad_request: {CANARY}"]
@@ -282,7 +282,7 @@ async def test_a_cancelled_run_leaves_its_summary(tmp_path: Path) -> None:
 async def test_progress_is_told_and_ends_with_all_done(tmp_path: Path) -> None:
     told: list[Progress] = []
     async with serving_completions(perfect) as server:
-        options = ReplayOptions(url=server.url, folder=tmp_path, gaps=NO_GAPS)
+        options = ReplayOptions(url=server.url, folder=tmp_path, preflight=False, gaps=NO_GAPS)
         await replay_async([make_trace(turns=3)], options, watch=told.append)
 
     assert (told[0].requests_ended, told[-1].requests_ended, told[-1].sessions_ended) == (0, 3, 1)
@@ -296,7 +296,7 @@ async def test_without_ids_a_note_says_that_outputs_are_not_taken_up(tmp_path: P
 
     said: list[str] = []
     async with serving_completions(wordy, cards=[{"id": "m"}]) as server:
-        options = ReplayOptions(url=server.url, folder=tmp_path, gaps=NO_GAPS)
+        options = ReplayOptions(url=server.url, folder=tmp_path, preflight=False, gaps=NO_GAPS)
         summary = await replay_async([make_trace(turns=3)], options, say=said.append)
 
     assert summary.without_ids == 3
@@ -332,6 +332,60 @@ async def test_many_sessions_on_the_simulator_measure_at_most_the_realised_optim
     assert all(cached is not None and cached <= optimum for cached, optimum in by_call(summary))
     assert summary.cache.hit_rate is not None
     assert summary.cache.hit_rate > 0.5
+
+
+@in_event_loop
+async def test_the_simulators_counters_tell_the_hit_rate_of_the_run_alone(tmp_path: Path) -> None:
+    trace = make_trace(turns=3, isl=300, osl=10, new=100, system=150)
+    async with running_simulator(SimulatorOptions(speed=0)) as url:
+        await replayed([trace], url, tmp_path / "1", preflight=True)
+        summary = await replayed([trace], url, tmp_path / "2", preflight=True, sessions=3)
+
+    assert summary.counted is not None
+    assert summary.counted.prompt == summary.cache.prompt_tokens
+    assert summary.counted.cached == summary.cache.cached_tokens
+    assert summary.counted.hit_rate == summary.cache.hit_rate
+
+
+@in_event_loop
+async def test_the_server_is_tried_before_the_run_and_not_counted(tmp_path: Path) -> None:
+    async with serving_completions(perfect) as server:
+        summary = await replayed([make_trace(turns=2, isl=100)], server.url, tmp_path, preflight=True)
+
+    tried, first, _ = server.bodies
+    assert (len(tried["prompt"]), tried["max_tokens"]) == (24, 3)
+    assert tried["prompt"][0] < min(first["prompt"])
+    assert (summary.requests.ok, summary.isl_mismatches) == (2, 0)
+
+
+@in_event_loop
+async def test_what_will_make_numbers_wrong_is_said_before_the_results_go_anywhere(tmp_path: Path) -> None:
+    async def short(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return await stream(request, good_answer(body | {"max_tokens": 2}, cached_tokens=None))
+
+    said: list[str] = []
+    cards = [{"id": "m", "max_model_len": 150, "meta": {"n_vocab": 32768}}]
+    async with serving_completions(short, cards=cards) as server:
+        options = ReplayOptions(url=server.url, folder=tmp_path, gaps=NO_GAPS)
+        await replay_async([make_trace(turns=2, isl=100, osl=20, new=50)], options, say=said.append)
+
+    before = said[: said.index(f"results go to {tmp_path}")]
+    assert any("1 calls are longer than the server's context" in text for text in before)
+    assert any("3 output tokens were asked for and 2 came" in text for text in before)
+    assert any("no cached tokens" in text for text in before)
+
+
+async def refuse_ids(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    return web.json_response({"error": {"message": "prompt must be a string"}}, status=400)
+
+
+@in_event_loop
+async def test_refused_ids_are_an_error_before_anything_is_written(tmp_path: Path) -> None:
+    async with serving_completions(refuse_ids) as server:
+        with pytest.raises(RunFailed, match=r"prompt must be a string\): replay with --api chat"):
+            await replayed([make_trace()], server.url, tmp_path / "no", preflight=True, api="completions")
+
+    assert not (tmp_path / "no").exists()
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

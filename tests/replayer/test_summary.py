@@ -9,6 +9,7 @@ from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.results import RequestResult, SessionResult
+from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.summary import Summary, findings, summarise
 
 
@@ -18,6 +19,7 @@ def summary_of(
     *,
     optimal: list[int] | None = None,
     interrupted: bool = False,
+    counted: Growth | None = None,
     **setup: Any,
 ) -> Summary:
     requests = [make_request_result()] if requests is None else requests
@@ -30,7 +32,15 @@ def summary_of(
         without_ids=0,
         interrupted=interrupted,
         duration_s=40.0,
+        counted=counted,
     )
+
+
+def growth_of(prompt: float | None, cached: float | None, **fields: Any) -> Growth:
+    """Return what counters grew by; the answered request of these tests has 40 of 100 tokens cached."""
+    told: dict[str, Any] = {"family": "vllm", "unit": "tokens", "restarted": False, "external_cached": None}
+    told |= {"output_tokens": 3.0, "preemptions": 2.0, "prompt": prompt, "cached": cached}
+    return Growth(**(told | fields))
 
 
 def test_one_session_after_another_gives_its_exact_rates() -> None:
@@ -151,3 +161,53 @@ def test_the_file_holds_everything_but_the_single_requests() -> None:
     assert values["format"] == {"name": "rotoscope.results", "version": 1}
     assert set(values) == {"format", *Summary.__slots__} - {"request_results", "optimal_tokens"}
     assert values["setup"]["salt"] == "salt"
+
+
+def disagreements(summary: Summary) -> list[str]:
+    return [text for text in findings(summary) if "counters tell" in text]
+
+
+def test_what_the_server_counted_stands_beside_what_its_answers_told() -> None:
+    summary = summary_of(counted=growth_of(200.0, 60.0, external_cached=20.0))
+
+    assert summary.counted is not None
+    assert (summary.counted.hit_rate, summary.cache.hit_rate) == (0.4, 0.4)
+    assert disagreements(summary) == []
+    assert json.loads(orjson.dumps(summary.as_dict()))["counted"] == {
+        "family": "vllm",
+        "unit": "tokens",
+        "prompt": 200.0,
+        "cached": 60.0,
+        "external_cached": 20.0,
+        "hit_rate": 0.4,
+        "output_tokens": 3.0,
+        "preemptions": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("prompt", "cached", "says"), [(1000.0, 411.0, True), (1000.0, 409.0, False), (1000.0, 389.0, True)]
+)
+def test_rates_that_differ_by_more_than_a_point_are_noted(prompt: float, cached: float, says: bool) -> None:
+    found = disagreements(summary_of(counted=growth_of(prompt, cached)))
+
+    assert bool(found) is says
+    assert all(f"{cached / prompt:.4f} and its answers 0.4000" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        None,
+        growth_of(None, None),
+        growth_of(1000.0, 900.0, restarted=True),
+        growth_of(1000.0, 900.0, unit="blocks"),
+        growth_of(1000.0, None),
+    ],
+    ids=["no metrics", "not told", "restarted", "blocks", "no cached"],
+)
+def test_what_cannot_be_compared_is_not(counted: Growth | None) -> None:
+    summary = summary_of(counted=counted)
+
+    assert disagreements(summary) == []
+    assert (summary.counted is None) == (counted is None or counted.restarted or counted.prompt is None)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.results import RequestResult, SessionResult
-from rotoscope.replayer.summary import Summary, summarise
+from rotoscope.replayer.summary import Counted, Summary, summarise
 from rotoscope.replayer.table import DISTRIBUTION_HEADINGS, distribution_rows, outcome_rows
 
 
@@ -35,6 +37,27 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     assert rows["job latency"][0] == "10.000 s"
     assert rows["jobs/h/user"][0] == "360.0"
     assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
+
+
+def test_the_servers_own_rate_stands_below_that_of_its_answers() -> None:
+    counted = Counted(
+        family="vllm",
+        unit="tokens",
+        prompt=10_700.0,
+        cached=6944.0,
+        external_cached=None,
+        hit_rate=0.64897,
+        output_tokens=None,
+        preemptions=None,
+    )
+    summary = replace(summary_of([REQUEST], SESSIONS), counted=counted)
+    rows = list(outcome_rows(summary))
+
+    names = [name for name, *_ in rows]
+    row = ("  by counters", "0.6490", "vllm's own, of 10,700 tokens that it looked up")
+    assert row in rows
+    assert names[names.index("  by counters") - 1] == "hit rate"
+    assert "  by counters" not in [name for name, *_ in outcome_rows(summary_of([REQUEST], SESSIONS))]
 
 
 def test_distributions_are_in_the_unit_of_their_name() -> None:

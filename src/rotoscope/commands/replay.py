@@ -28,8 +28,11 @@ def replay(
     ] = None,
     api: Annotated[
         str,
-        typer.Option(help="completions, generate (token ids), chat, responses, messages (words).", metavar="NAME"),
-    ] = "completions",
+        typer.Option(
+            help="completions, generate (token ids), chat, responses, messages (words); auto: the first it takes.",
+            metavar="NAME",
+        ),
+    ] = "auto",
     sessions: Annotated[
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
@@ -55,6 +58,7 @@ def replay(
         float | None, typer.Option(help="Longest gap between answer and next request, s.", min=0)
     ] = None,
     no_gaps: Annotated[bool, typer.Option("--no-gaps", help="Do not wait for tools and people.")] = False,
+    preflight: Annotated[bool, typer.Option(help="Try the server with a few small requests first.")] = True,
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable that holds the API key.", metavar="NAME")
     ] = None,
@@ -81,6 +85,7 @@ def replay(
         model=model,
         engine=engine,
         api=api,
+        preflight=preflight,
         sessions=sessions,
         concurrency=concurrency,
         seed=seed,

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from event_loops import in_event_loop
+from raw_server import Handler, serving
+
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.run import replay_async
+from rotoscope.replayer.schedule import NO_GAPS
+from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
+from rotoscope.replayer.summary import Summary
+from rotoscope.testing import make_trace
+from rotoscope.traces import RunFailed
+
+
+async def refuse(request: web.Request) -> web.StreamResponse:
+    return web.json_response({"error": {"message": "prompt must be a string"}}, status=400)
+
+
+def all_but_completions(simulator: str, http: aiohttp.ClientSession, cards: Any = None) -> dict[str, Handler]:
+    """Return handlers that pass requests on to a simulator, as a gateway that takes no token ids."""
+
+    async def pass_on(request: web.Request) -> web.StreamResponse:
+        url = simulator + request.path
+        async with http.request(request.method, url, data=await request.read()) as answer:
+            return web.Response(
+                body=await answer.read(), status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]}
+            )
+
+    async def models(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"data": cards})
+
+    paths = ("/v1/models", "/v1/chat/completions", "/tokenize", "/detokenize", "/apply-template", "/metrics")
+    handlers: dict[str, Handler] = {**dict.fromkeys(paths, pass_on), "/v1/completions": refuse}
+    return handlers | ({"/v1/models": models} if cards else {})
+
+
+async def replayed(folder: Path, cards: Any = None, **options: Any) -> Summary:
+    given: dict[str, Any] = {"folder": folder, "gaps": NO_GAPS, "timeout_s": 60.0} | options
+    async with (
+        running_simulator(SimulatorOptions(speed=0)) as simulator,
+        aiohttp.ClientSession() as http,
+        serving(all_but_completions(simulator, http, cards)) as url,
+    ):
+        trace = make_trace(turns=2, isl=200, osl=10, new=50, system=0)
+        return await replay_async([trace], ReplayOptions(url=url, **given))
+
+
+@in_event_loop
+async def test_where_ids_are_refused_prompts_are_made_of_words(tmp_path: Path) -> None:
+    summary = await replayed(tmp_path)
+
+    assert (summary.setup.api, summary.requests.ok, summary.exit_code) == ("chat", 2, 0)
+    assert [note for note in summary.notes if "they are made of words, as with --api chat" in note]
+    assert b"prompt must be a string" not in (tmp_path / "summary.json").read_bytes()
+
+
+@in_event_loop
+async def test_an_api_that_was_asked_for_is_not_changed(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="--api chat"):
+        await replayed(tmp_path, api="completions")
+
+    assert (await replayed(tmp_path, api="chat")).requests.ok == 2
+
+
+@in_event_loop
+async def test_hosted_endpoints_are_not_asked_for_what_they_do_not_take(tmp_path: Path) -> None:
+    summary = await replayed(tmp_path, cards=[{"id": "rotoscope-simulator", "owned_by": "openai"}])
+
+    assert summary.setup.api == "chat"
+    assert not [note for note in summary.notes if "made of words" in note]
