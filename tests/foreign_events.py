@@ -181,3 +181,27 @@ CSV_HEADER = "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,
 def tracelab_csv(*rows: str, header: str = CSV_HEADER) -> bytes:
     """A file of TraceLab's replayer."""
     return "".join(f"{row}\n" for row in (header, *rows)).encode()
+
+
+def vcr(*records: Json, block_size: int | None = BLOCK) -> bytes:
+    """A vllm-vcr trace; without a block size it has no meta line."""
+    meta = [] if block_size is None else [{"meta": {"model": "a model", "source": "tap", "block_size": block_size}}]
+    return lines([*meta, *records])
+
+
+def vcr_record(
+    arrival_ms: float | None, hashes: Sequence[int] | None, *, tail: int = 0, out: int = 3, **more: Any
+) -> Json:
+    """A request of whole blocks of four tokens and a tail that has no hash."""
+    return {
+        "prompt_tokens": BLOCK * len(hashes or ()) + tail,
+        "cached_tokens": 0,
+        "output_tokens": out,
+        "ttft_ms": 20.0,
+        "itl_ms": [5.0] * (out - 1),
+        "concurrency": 1,
+        "arrival_ms": arrival_ms,
+        "block_hashes": hashes,
+        "finish_reason": "stop",
+        **more,
+    }

@@ -15,6 +15,8 @@ from foreign_events import (
     tracelab_csv,
     tracelab_round,
     tracelab_tool,
+    vcr,
+    vcr_record,
 )
 from foreign_traces import agent, call, fork, join, message, request, tool, trtllm, weka
 
@@ -133,6 +135,16 @@ SAMPLES: dict[str, list[bytes]] = {
         tracelab_csv(
             "a,9,7,0,1,0.25,3", header="id,input_len,output_len,arrival_time,round_idx,tool_wait_after_ms,prefix_len"
         ),
+    ],
+    "vcr": [
+        vcr(
+            vcr_record(0, [1, 2], tail=1),
+            vcr_record(10.5, [1, 7], mm_hashes=["i"], cached_tokens=4),
+            vcr_record(100, [1, 2, 3], output_token_ids=[5, 6, 7]),
+            vcr_record(110, [1, 7, 8], tail=2, mm_hashes=["j"], itl_ms=None, itl_summary={"mean_ms": 3.5, "count": 2}),
+            vcr_record(5, None, tail=9),
+        ),
+        vcr(vcr_record(None, None, tail=9), vcr_record(None, None, tail=9, out=1), block_size=None),
     ],
 }
 """By the name of the format."""
