@@ -7,7 +7,7 @@
 4. Before a turn stands its `delay`. Where the file has times only, the wait is the time from the request before it: when
    that was answered is not known, so that is the most it can have been.
 
-Files whose rows have a `request_id` are agentic Mooncake (`mooncake_agentic.py`).
+Files whose rows name other requests, or tools, are agentic Mooncake (`mooncake_agentic.py`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def read_mooncake(source: Source, fidelity: Fidelity) -> list[Member]:
     """Read a Mooncake file, with or without sessions, or an agentic one; raise TraceError where it is damaged."""
     try:
         file = parse_rows(source, dialect="mooncake")
-        if any(row.workflow is not None for row in file.rows):
+        if any(row.workflow is not None and row.workflow.is_linked for row in file.rows):
             from rotoscope.traces.formats.mooncake_agentic import agentic_members
 
             members = agentic_members(file, fidelity)

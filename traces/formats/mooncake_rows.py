@@ -66,6 +66,11 @@ class Workflow:
     tool_wait_ms: float
     tools: tuple[ToolSpan, ...]
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether it says more than the name of the request."""
+        return bool(self.wait_for or self.branches or self.tools or self.tool_wait_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRow:

@@ -210,6 +210,14 @@ def test_a_file_without_times_has_sessions_in_the_order_of_its_rows() -> None:
     assert [(member.start_ms, member.ranks) for member in members] == [(None, (0, 2)), (None, (1,))]
 
 
+def test_names_of_requests_alone_make_no_agentic_file() -> None:
+    plain = read(step("a", None, 1, 2), step("b", None, 1, 2, 3, at_ms=9))
+    told = read(step("a", "s", 1, 2), step("b", "s", 1, 5, at_ms=9, delay=4))
+
+    assert [waits(member) for member in plain] == [[9.0]]
+    assert [waits(member) for member in told] == [[4.0]]
+
+
 def test_a_session_that_goes_back_in_time_is_an_error() -> None:
     with pytest.raises(TraceError, match="x:3: timestamp: expected at least the time of line 1"):
         read(turn("a", 1, at_ms=5), turn("b", 1, at_ms=0), turn("a", 1, 2, at_ms=4))
