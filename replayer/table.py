@@ -50,7 +50,7 @@ def _cache_rows(cache: Cache, counted: Counted | None, profile: str) -> Iterator
     tokens = f"of {cache.prompt_tokens:,} prompt tokens"
     yield "hit rate", _rate(cache.hit_rate), f"cached tokens by usage, {tokens}"
     if counted is not None and counted.hit_rate is not None and counted.prompt is not None:
-        what = f"{counted.family}'s own, of {counted.prompt:,.0f} {counted.unit} that it looked up"
+        what = f"what the server counted ({counted.family}), of {counted.prompt:,.0f} {counted.unit} looked up"
         yield "  by counters", _rate(counted.hit_rate), what
     yield "optimum", _rate(cache.optimal_hit_rate), f"realised, infinite cache, {profile}"
 

@@ -54,7 +54,7 @@ def test_the_servers_own_rate_stands_below_that_of_its_answers() -> None:
     rows = list(outcome_rows(summary))
 
     names = [name for name, *_ in rows]
-    row = ("  by counters", "0.6490", "vllm's own, of 10,700 tokens that it looked up")
+    row = ("  by counters", "0.6490", "what the server counted (vllm), of 10,700 tokens looked up")
     assert row in rows
     assert names[names.index("  by counters") - 1] == "hit rate"
     assert "  by counters" not in [name for name, *_ in outcome_rows(summary_of([REQUEST], SESSIONS))]
