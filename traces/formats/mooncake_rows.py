@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.fields import Fields, Notes
 from rotoscope.traces.formats.source import Source
+from rotoscope.traces.model import MAX_COUNT
 from rotoscope.traces.reader import kind_of
 
 USUAL_BLOCK = 512
@@ -219,13 +220,13 @@ class _BlockSizes:
     """Which block sizes explain how many ids the rows have: one for each block, or for each whole block."""
 
     usual: int
-    with_partial: range = range(1, 1 << 40)
-    whole_only: range = range(1, 1 << 40)
+    with_partial: range = range(1, MAX_COUNT + 1)
+    whole_only: range = range(1, MAX_COUNT + 1)
 
     def add(self, row: SourceRow) -> None:
         """Take a row into account; raise TraceError where no size fits it and those before it."""
         tokens, ids = row.prompt_tokens, len(row.block_ids)
-        most = (tokens - 1) // (ids - 1) if ids > 1 else (1 << 40) - 1
+        most = (tokens - 1) // (ids - 1) if ids > 1 else MAX_COUNT
         with_partial = _both(self.with_partial, range(-(-tokens // ids), most + 1))
         whole_only = _both(self.whole_only, range(tokens // (ids + 1) + 1, tokens // ids + 1))
         if not with_partial and not whole_only:

@@ -175,6 +175,7 @@ def sized(tokens: int, ids: int) -> dict[str, Any]:
         ([sized(1000, 16), sized(100, 2)], 64),
         ([sized(1000, 15), sized(130, 2)], 64),
         ([sized(300, 2)], 256),
+        ([sized(2**31 - 1, 1)], 2**30),
         ([sized(100, 10), sized(1000, 100)], 10),
         ([{"timestamp": 0, "input_length": 9999, "output_length": 1}, sized(64, 4)], 16),
     ],
