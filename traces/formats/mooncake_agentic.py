@@ -170,11 +170,15 @@ class _Run:
         return [_Region(number, *place, lines) for number, (place, lines) in enumerate(places.items())]
 
     def _late_start(self, index: int, branch: Branch | None) -> Iterator[Wait]:
-        """Yield the time from the start of the run to a row that waits for nothing."""
-        late_ms = since(self._first_ms, self._corpus.rows[index].at_ms)
+        """Yield the time to a row that waits for nothing, from the start of the run or from what started its line."""
+        start = self._links.starts[self._links.lines[index]]
+        started_ms = self._first_ms if start is None else self._corpus.rows[start].at_ms
+        if start is not None and started_ms is not None:
+            started_ms += self._durations.get(start, 0.0)
+        late_ms = since(started_ms, self._corpus.rows[index].at_ms)
         if late_ms and not self._links.turns[index]:
             self._fidelity.note(WAITS)
-            yield Wait(kind="agent", duration_ms=late_ms, at_ms=0.0, branch=branch, branch_path=_display(branch))
+            yield Wait(kind="agent", duration_ms=late_ms, branch=branch, branch_path=_display(branch))
 
     def _gap(self, index: int, branch: Branch | None) -> Iterator[ToolCall | Wait]:
         """Yield the tools and the wait between the last answer that a row waits for and the row."""

@@ -72,6 +72,19 @@ def test_lines_that_nothing_started_are_branches_from_the_beginning_and_start_in
     assert [call.branch for call in trace.calls()] == [(0, 0), None, (0, 1), None]
 
 
+def test_a_branch_that_is_only_named_starts_in_its_time_after_the_request_that_names_it() -> None:
+    trace = run(
+        step("a", "root", 1, at_ms=100, branches=["d"]),
+        step("b", "root", 1, 2, at_ms=200, after=["a"], delay=30.0),
+        step("c", "root", 1, 2, 3, at_ms=300, after=["b"], branches=["e"]),
+        step("d", "named", 4, at_ms=310),
+        step("e", "other", 5, at_ms=350),
+    )
+
+    assert outline(trace)[0:2] == [0, ("fork", 0, 1)]
+    assert outline(trace)[-4:] == [("agent", 140.0), 3, ("agent", 50.0), 4]
+
+
 def test_branches_fork_again() -> None:
     trace = run(
         step("p1", "root", 1),
