@@ -53,6 +53,7 @@ TimeSource: TypeAlias = Literal["sdk", "client", "gap"]
 """Who measured a tool: our code in the agent, the client, or nobody, so that it is the gap between two requests."""
 WaitKind: TypeAlias = Literal["think", "human", "agent"]
 """Until an agent that was asked for begins (`agent`), for a person (`human`), or for what nobody told (`think`)."""
+Outputs: TypeAlias = Literal["known", "unknown", "assumed"]
 SharedKind: TypeAlias = Literal["system", "group"]
 Branch: TypeAlias = tuple[Count, Count]
 """(region, index); the root branch is None."""
@@ -295,8 +296,8 @@ class Trace:
     """Where counts come from unless an event says otherwise."""
     prefix_granularity: Positive = 1
     """Prefixes are known in multiples of this many tokens only."""
-    outputs: Literal["known", "unknown"] = "known"
-    """Whether prefixes may reach into outputs; unknown for block formats that do not say."""
+    outputs: Outputs = "known"
+    """Whether prefixes may reach into outputs: unknown for block formats, which do not say, unless it is assumed."""
     volatile: Literal["sent", "masked"] = "sent"
     """`masked`: lines that change by themselves, such as dates, were left out of the comparison of prompts."""
     output_matches: Count = 0

@@ -62,6 +62,8 @@ def heading(trace: Trace) -> list[str]:
         lines.append(f"prefixes are known in blocks of {trace.prefix_granularity} tokens, at least")
     if trace.outputs == "unknown":
         lines.append("whether prompts repeat earlier outputs is not known from this trace's format")
+    if trace.outputs == "assumed":
+        lines.append("that prompts which grew repeat the outputs before them is assumed")
     for shared in trace.shared_prefixes:
         begins = f", begins with {shared.prefix.tokens:,} of {shared.prefix.of}" if shared.prefix else ""
         lines.append(f"shared prefix {shared.id}: {shared.kind}, {shared.tokens:,} tokens{begins}")

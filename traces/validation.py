@@ -137,7 +137,9 @@ def _check_length(prefix: Prefix, limit: int, index: int) -> None:
 
 
 def _check_granularity(call: Call, index: int, granularity: int) -> None:
-    if call.prefix.tokens % granularity and call.prefix.tokens != call.prompt_tokens:
+    if call.prefix.source == "assumed" or call.prefix.tokens == call.prompt_tokens:
+        return
+    if call.prefix.tokens % granularity:
         raise TraceError(
             f"expected a multiple of prefix_granularity {granularity} or the whole prompt, found {call.prefix.tokens}",
             event=index,

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from foreign_traces import request, weka
 from typer.testing import CliRunner
 
 from rotoscope.cli import app
@@ -83,3 +84,14 @@ def test_the_definitions_of_the_hit_rate_are_printed_by_name(folder: Path) -> No
         "block", "token", "full-block", "request-mean", "request-mean", "steady"
     ]  # fmt: skip
     assert len(set(re.findall(r" (0[.][0-9]{4}) ", "\n".join(lines)))) > 4
+
+
+def test_growth_that_a_format_of_blocks_cannot_say_may_be_assumed(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_bytes(weka(request(0, [1, 2], tail=5, out=30), request(5, [1, 2, 3])))
+
+    done = CliRunner().invoke(app, ["analyze", str(file), "--json", "--assume-growth"], catch_exceptions=False)
+
+    (row, *_) = json.loads(done.stdout)["rows"]
+    assert (row["hit_rate_tokens"], row["decode_reuse_known"]) == (163 / (133 + 192), "assumed")
+    assert done.stderr.startswith("assumed for 1 of 2 calls")

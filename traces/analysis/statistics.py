@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from rotoscope.traces.analysis.optimum import Assumptions, Level, planned_hits_together
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.forest import Node
-from rotoscope.traces.model import Branch, Call, ParallelEnd, ParallelStart, ToolCall, Trace, Wait
+from rotoscope.traces.model import Branch, Call, Outputs, ParallelEnd, ParallelStart, ToolCall, Trace, Wait
 
 LEVELS: tuple[Level, ...] = ("low", "n", "high")
 
@@ -57,7 +57,7 @@ class TraceStatistics:
     """What the server reported while recording, over the calls where it did."""
     cached_of_tokens: int
     """Prompt tokens of the calls for which the server reported cached tokens."""
-    outputs_known: bool
+    outputs: Outputs
 
     @property
     def prompt_tokens(self) -> int:
@@ -115,7 +115,7 @@ def _described(trace: Trace, hit_tokens: dict[Level, int]) -> TraceStatistics:
         hit_tokens=hit_tokens,
         cached_tokens=sum(call.cached_tokens or 0 for call in reported),
         cached_of_tokens=sum(call.prompt_tokens for call in reported),
-        outputs_known=trace.outputs == "known",
+        outputs=trace.outputs,
     )
 
 

@@ -16,6 +16,7 @@ from rotoscope.traces.analysis.hit_rates import HIT_RATES, request_hits
 from rotoscope.traces.analysis.optimum import Assumptions
 from rotoscope.traces.analysis.statistics import LEVELS, TraceStatistics, describe_together, distribution
 from rotoscope.traces.formats.recognise import LabelledTrace
+from rotoscope.traces.model import Outputs
 
 Value: TypeAlias = str | int | float | None
 
@@ -95,9 +96,8 @@ def lines(groups: Sequence[Mapping[str, Value]]) -> list[tuple[str, ...]]:
     out = [(name, *(_shown(group, keys, form) for group in groups)) for name, keys, form in _LINES]
     for name, key in (("optimal hit rate, pooled", "hit_rate_tokens"), ("mean over traces", "hit_rate_tokens_mean")):
         out.append((name, *(_rate(group, key) for group in groups)))
-    if any(group["decode_reuse_known"] == "no" for group in groups):
-        known = ("unknown: at least this" if group["decode_reuse_known"] == "no" else "known" for group in groups)
-        out.append(("reuse of outputs", *known))
+    if any(group["decode_reuse_known"] != "yes" for group in groups):
+        out.append(("reuse of outputs", *(_REUSE[str(group["decode_reuse_known"])] for group in groups)))
     if any(group["live_hit_rate_tokens"] is not None for group in groups):
         out.append(("hit rate while recorded", *(_percent(group["live_hit_rate_tokens"]) for group in groups)))
     return out
@@ -127,6 +127,9 @@ _LINES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("duration / trace, mean, s", ("duration_s",), ",.1f"),
     ("system prefix, share of prompts", ("system_share",), ".1%"),
 )
+
+
+_REUSE = {"no": "unknown: at least this", "assumed": "assumed where prompts grew", "yes": "known"}
 
 
 def _shown(group: Mapping[str, Value], keys: Sequence[str], form: str) -> str:
@@ -186,9 +189,15 @@ def _times(statistics: Sequence[TraceStatistics]) -> dict[str, Value]:
     }
 
 
+def _reuse_known(outputs: set[Outputs]) -> str:
+    if "unknown" in outputs:
+        return "no"
+    return "assumed" if "assumed" in outputs else "yes"
+
+
 def _rates(statistics: Sequence[TraceStatistics]) -> dict[str, Value]:
     out: dict[str, Value] = {
-        "decode_reuse_known": "yes" if all(one.outputs_known for one in statistics) else "no",
+        "decode_reuse_known": _reuse_known({one.outputs for one in statistics}),
         "system_share": _share(sum(one.system_tokens for one in statistics), statistics),
     }
     for level in LEVELS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,9 @@ def analyze(
     definitions: Annotated[
         bool, typer.Option("--definitions", help="Print the hit rate under each definition of the field instead.")
     ] = False,
+    assume_growth: Annotated[
+        bool, typer.Option("--assume-growth", help="Assume that prompts hold the answer before, where blocks allow it.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
 ) -> None:
@@ -38,6 +42,7 @@ def analyze(
     from rotoscope.traces.analysis import table
     from rotoscope.traces.analysis.optimum import Assumptions
     from rotoscope.traces.analysis.profiles import profile_named
+    from rotoscope.traces.assume_growth import assume_growth_of
     from rotoscope.traces.errors import UnusableInput
     from rotoscope.traces.formats.recognise import open_traces
 
@@ -50,6 +55,9 @@ def analyze(
         preload=preload,
     )
     opened = open_traces(paths)
+    if assume_growth:
+        opened, said = assume_growth_of(opened)
+        sys.stderr.write(f"{said}\n")
     if definitions:
         _print_definitions(table.hit_rate_rows(opened, block_size))
         return
