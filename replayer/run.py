@@ -69,6 +69,10 @@ async def replay_async(
         raise UnusableInput("no trace to replay")
     server = await _ask(options)
     notes = Notes(say)
+    if any(trace.outputs == "assumed" for trace in traces):
+        notes.add(
+            "that prompts which grew hold the answer before is assumed where the format of the trace cannot say it"
+        )
     profile = choose_profile(options, server)
     check_context([call for part in parts for call in part.calls.values()], server, notes)
     async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:

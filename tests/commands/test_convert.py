@@ -39,3 +39,24 @@ def test_one_path_alone_is_wrong_usage(tmp_path: Path) -> None:
 
     with pytest.raises(UnusableInput, match="where to write"):
         convert(tmp_path / "a.json")
+
+
+def test_growth_may_be_assumed(tmp_path: Path) -> None:
+    source = tmp_path / "x.json"
+    source.write_bytes(weka(request(0, [1, 2], tail=5, out=30), request(5, [1, 2, 3])))
+
+    done = convert(source, tmp_path / "y.trace.json", "--assume-growth")
+
+    assert "assumed for 1 of 2 calls" in done.stderr
+    found = loads((tmp_path / "y.trace.json").read_bytes())
+    assert [c.prefix.source for c in found.calls()] == ["blocks", "assumed"]
+
+
+def test_what_another_replay_does_otherwise_is_listed(tmp_path: Path) -> None:
+    source = tmp_path / "x.json"
+    source.write_bytes(weka(request(0, [1, 2], out=0), request(5, [1, 2, 3])))
+
+    done = convert(source, tmp_path / "y.trace.json", "--to", "trtllm")
+
+    assert "replay by TensorRT-LLM: 1 calls are not as they were" in done.stderr
+    assert "x.json: call 0: its empty answer has one token there" in done.stderr

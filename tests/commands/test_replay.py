@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 from completion_server import completions_in_a_thread, good_answer, stream, stream_and_hang, token_event
+from foreign_traces import request, weka
 
 from rotoscope.cli import main
 from rotoscope.testing import make_trace
@@ -112,6 +113,19 @@ def test_options_reach_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         "vocabulary": "9:90",
     }
     assert (setup["timeout_s"], setup["gap_scale"], setup["gap_cap_s"]) == (50.0, 0.5, 2.0)
+
+
+def test_growth_may_be_assumed_and_the_summary_says_so(run: Run) -> None:
+    Path("x.json").write_bytes(weka(request(0, [1, 2], tail=5, out=30), request(5, [1, 2, 3])))
+    with completions_in_a_thread(perfect) as server:
+        ended = run("x.json", "--url", server.url, "--no-gaps", "--assume-growth", "-o", "out")
+
+    assert ended.code == 0
+    assert "assumed for 1 of 2 calls" in ended.err
+    first, second = sorted((body["prompt"] for body in server.bodies), key=len)
+    assert second[:133] == first
+    assert [len(first), len(second)] == [133, 192]
+    assert any("is assumed" in note for note in json.loads(Path("out/summary.json").read_bytes())["notes"])
 
 
 def test_no_gaps_leaves_tools_out(run: Run) -> None:

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from rotoscope.traces.formats.fidelity import Fidelity
+    from rotoscope.traces.formats.recognise import LabelledTrace
 
 
 def convert(
@@ -23,12 +24,16 @@ def convert(
     block_size: Annotated[
         int | None, typer.Option(help="Tokens a block in the file, instead of the format's usual.", min=1)
     ] = None,
+    assume_growth: Annotated[
+        bool, typer.Option("--assume-growth", help="Assume that prompts hold the answer before, where blocks allow it.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
 ) -> None:
     """Convert traces between formats and tell on stderr what was kept, approximated and lost.
 
     Example: rotoscope convert traces/coder coder.jsonl --to mooncake
     """
+    from rotoscope.traces.assume_growth import assume_growth_of
     from rotoscope.traces.errors import UnusableInput
     from rotoscope.traces.formats.convert import Target
     from rotoscope.traces.formats.convert import convert as write
@@ -42,11 +47,27 @@ def convert(
     target = Target(path=out, format=format_named(to), block_size=block_size, overwrites=force)
     reading, writing = Fidelity(), Fidelity()
     traces = open_traces(inputs, reading)
+    if assume_growth:
+        traces, said = assume_growth_of(traces)
+        sys.stderr.write(f"{said}\n")
     files = write(traces, target, writing)
     calls = sum(1 for one in traces for _ in one.trace.calls())
     sys.stderr.write(f"{target.format.title}: traces {len(traces)}, calls {calls}, files {files}\n")
     _account("reading", reading)
     _account("writing", writing)
+    if target.format.name == "trtllm":
+        _list_unlike(traces)
+
+
+def _list_unlike(traces: list[LabelledTrace]) -> None:
+    """Say what TensorRT-LLM's replay of the files does otherwise than the traces say."""
+    from rotoscope.traces.formats.trtllm_unlike import unlike
+
+    found = [(one.name, what) for one in traces for what in unlike(one.trace)]
+    calls = sum(what.what == "call" for _, what in found)
+    sys.stderr.write(f"  replay by TensorRT-LLM: {calls} calls are not as they were\n")
+    for name, what in found:
+        sys.stderr.write(f"  {name}: {what}\n")
 
 
 def _account(step: str, fidelity: Fidelity) -> None:

@@ -33,6 +33,9 @@ def replay(
             metavar="NAME",
         ),
     ] = "auto",
+    assume_growth: Annotated[
+        bool, typer.Option("--assume-growth", help="Assume that prompts hold the answer before, where blocks allow it.")
+    ] = False,
     sessions: Annotated[
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
@@ -78,6 +81,7 @@ def replay(
         from rotoscope.replayer.options import ReplayOptions
         from rotoscope.replayer.schedule import Gaps
         from rotoscope.replayer.tokens import Vocabulary
+        from rotoscope.traces.assume_growth import assume_growth_of
         from rotoscope.traces.formats.recognise import open_traces
 
     options = ReplayOptions(
@@ -99,7 +103,11 @@ def replay(
         api_key=api_key_in(api_key_env),
         folder=output,
     )
-    summary = _run([opened.trace for opened in open_traces(paths)], options)
+    traces = open_traces(paths)
+    if assume_growth:
+        traces, said = assume_growth_of(traces)
+        _say(said)
+    summary = _run([opened.trace for opened in traces], options)
     _print(summary, as_json=as_json)
     raise typer.Exit(summary.exit_code)
 
