@@ -9,8 +9,7 @@ With a tokenizer to ask:
    the template is the same all along.
 4. One long message of words drawn at random has the expected tokens; words that merge with others are dropped.
 
-Without one, by the server's usage: common words are taken, and a message of all of them must count like one of the first
-word as often. Usage gives the template's tokens of a prompt and of a pair of messages, but not how they fall on both
+Without one, by the server's usage: common words are taken, of which each must count as one token. Usage gives the template's tokens of a prompt and of a pair of messages, but not how they fall on both
 sides of a content: this is assumed to be even. Lengths are exact all the same; the places where prompts part are not.
 """
 
@@ -36,6 +35,7 @@ MOST_WORDS = 400
 _FEWEST_WORDS = 32
 _LONG_TEXT_WORDS = 4096
 _ROUNDS = 6
+_WORDS_AT_ONCE = 16
 _SEED = 20
 
 
@@ -159,20 +159,26 @@ def _alone(ids: list[int], words: Sequence[str], borders: _Borders) -> list[str]
 
 
 async def _words_by_usage(count_tokens: CountTokens) -> list[str]:
-    """Return the common words that count as one token each."""
-    words = list(COMMON)
-    alike = await _count(count_tokens, words[0] * len(words))
-    if await _count(count_tokens, "".join(words)) == alike:
-        return words
+    """Return words of the first family that count as one token each."""
+    for family in (COMMON, *(family[:MOST_WORDS] for family in families()[1:])):
+        words = await _counted_as_one(count_tokens, family)
+        if len(words) >= _FEWEST_WORDS:
+            return words
+    raise RunFailed("no words of one token each are known for this server: replay with --api completions if it can be")
+
+
+async def _counted_as_one(count_tokens: CountTokens, words: Sequence[str]) -> list[str]:
+    """Return the words that count like the first one; none if that is more than a token."""
+    one, many = await _count(count_tokens, words[0]), await _count(count_tokens, words[0] * len(words))
+    if many - one != len(words) - 1:
+        return []
+    if await _count(count_tokens, "".join(words)) == many:
+        return list(words)
     kept: list[str] = []
-    for start in range(0, len(words), 16):
-        some = words[start : start + 16]
-        if await _count(count_tokens, "".join(some)) == await _count(count_tokens, words[0] * len(some)):
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        some = words[start : start + _WORDS_AT_ONCE]
+        if await _count(count_tokens, "".join(some)) == one + len(some) - 1:
             kept += some
-    if len(kept) < _FEWEST_WORDS:
-        raise RunFailed(
-            "no words of one token each are known for this server: give its tokenizer.json with --tokenizer"
-        )
     return kept
 
 

@@ -236,4 +236,4 @@ def _layout(leaves_at: int, end: int, fixed: list[tuple[int, TokenIds]], tail: i
     for position, ids in sorted(fixed, key=lambda one: one[0]):
         if position == lead and position != end:
             lead += len(ids)
-    return Layout(fixed=tuple(fixed), lead=lead - leaves_at, tail=tail)
+    return Layout(fixed=tuple(one for one in fixed if len(one[1])), lead=lead - leaves_at, tail=tail)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -51,17 +53,31 @@ class Messages:
         """Return the text of no messages."""
         return MessageText(self._spelling)
 
-    def answer(self, exchange: Exchange, *, is_whole: bool, is_taken_up: bool) -> ArrayLike | None:
-        """Return ids for the pieces in which the answer came, if each is a token as far as can be told."""
+    def partial_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+        """Return ids for the pieces in which the answer came, taken for a token each."""
         pieces = exchange.output_text
-        if not pieces or (is_whole and len(pieces) != exchange.counted_tokens):
-            return None
-        return self._spelling.ids_of(pieces) if is_taken_up else NO_TOKENS
+        if not pieces or taken_up is None:
+            return NO_TOKENS if pieces else None
+        return self._spelling.ids_of(pieces)
 
-    async def survives(self, exchange: Exchange, tokens: int) -> bool:
-        """Say whether the text of the first tokens is cut into as many again; believed where nobody can tell."""
-        pieces = exchange.output_text[:tokens]
-        if self._tokenizer is None or self._spelling.are_words(pieces):
+    async def whole_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+        """Return ids for the pieces of an answer if each is a token, else for its whole text if that has as many tokens.
+
+        What later prompts hold of it must be as many tokens when it is sent back; believed where nobody can tell.
+        """
+        pieces, tokens = exchange.output_text, exchange.counted_tokens
+        if not pieces or taken_up is None:
+            return NO_TOKENS if pieces else None
+        if len(pieces) == tokens:
+            is_same = taken_up == 0 or await self._survives(pieces[:taken_up])
+            return self._spelling.ids_of(pieces) if is_same else None
+        if self._tokenizer is None or taken_up != tokens or not await self._survives(["".join(pieces)], tokens):
+            return None
+        return self._spelling.ids_of_text("".join(pieces), tokens)
+
+    async def _survives(self, pieces: Sequence[str], tokens: int | None = None) -> bool:
+        """Say whether the text of pieces is so many tokens, one each if not given."""
+        if self._tokenizer is None or (tokens is None and self._spelling.are_words(pieces)):
             return True
         text, around = "".join(pieces), 0
         if text == text.strip():
@@ -70,4 +86,4 @@ class Messages:
             word = self.words.word(0).decode().strip()
             around = self.template.least_prompt + self.template.turn + self.template.back + 1
             ids = await self._tokenizer.prompt(conversation(word, text, word))
-        return ids is None or len(ids) - around == len(pieces)
+        return ids is None or len(ids) - around == (tokens or len(pieces))

@@ -70,7 +70,9 @@ async def _tried(calibration: Calibration, backend: Backend, tokenizer: Tokenize
     more = 0 if exchange.prompt_tokens is None else exchange.prompt_tokens - len(ids)
     head = calibration.template.head + more
     if more and head > 0:
-        notes.add(f"the server counts {more:+} tokens in a prompt beside those that its tokenizer tells")
+        notes.add(
+            f"the server counts {more:+} tokens in each prompt beside those that were found: they are taken for its start"
+        )
         calibration = replace(calibration, template=replace(calibration.template, head=head))
         messages = Messages(calibration.words, calibration.template, checker)
         ids = messages.first_prompt()[1]

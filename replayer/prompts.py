@@ -184,17 +184,14 @@ class SessionPrompts:
         return self._built(call).prompt_ids()
 
     async def answered(self, call: int, exchange: Exchange) -> bool:
-        """Take note of a whole answer; return whether prompts can take it up, which may have to be asked of the server."""
-        tokens = self._taken_up.get(call, -1)
-        ids = self._plan._rendering.answer(exchange, is_whole=True, is_taken_up=tokens >= 0)
-        if ids is not None and tokens > 0 and not await self._plan._rendering.survives(exchange, tokens):
-            ids = None
+        """Take note of a whole answer; return whether prompts can take it up, which the server may have to be asked."""
+        ids = await self._plan._rendering.whole_answer(exchange, taken_up=self._taken_up.get(call))
         self.output(call, ids)
         return ids is not None
 
     def answering(self, call: int, exchange: Exchange) -> bool:
         """Take note of what has arrived of an answer; return whether prompts can take it up."""
-        ids = self._plan._rendering.answer(exchange, is_whole=False, is_taken_up=call in self._taken_up)
+        ids = self._plan._rendering.partial_answer(exchange, taken_up=self._taken_up.get(call))
         self.output(call, ids)
         return ids is not None
 

@@ -47,15 +47,15 @@ class Rendering(Protocol):
         """Return the text of a stream of no tokens."""
         ...
 
-    def answer(self, exchange: Exchange, *, is_whole: bool, is_taken_up: bool) -> ArrayLike | None:
-        """Return ids of what was answered, None where there is not one for each token of a whole answer.
+    def partial_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+        """Return ids of what has been answered by now, None where they are not known.
 
-        None are needed where no later prompt takes the answer up.
+        `taken_up` says how many tokens of the whole answer later prompts hold, None that no prompt goes on there.
         """
         ...
 
-    async def survives(self, exchange: Exchange, tokens: int) -> bool:
-        """Say whether the first tokens of an answer are as many when they are sent back."""
+    async def whole_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+        """Return ids of a whole answer, one a token, None where they are not known or not the same when sent back."""
         ...
 
 
@@ -74,13 +74,13 @@ class TokenLists:
         """Return the text of no ids."""
         return TokenText()
 
-    def answer(self, exchange: Exchange, *, is_whole: bool, is_taken_up: bool) -> ArrayLike | None:
-        """Return the ids that the server returned."""
-        return exchange.whole_output_ids if is_whole else exchange.output_ids or None
+    def partial_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+        """Return the ids that the server has returned."""
+        return exchange.output_ids or None
 
-    async def survives(self, exchange: Exchange, tokens: int) -> bool:
-        """Ids are what they are."""
-        return True
+    async def whole_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+        """Return the ids if the server returned them all."""
+        return exchange.whole_output_ids
 
 
 TOKEN_LISTS = TokenLists()

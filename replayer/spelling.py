@@ -61,6 +61,11 @@ class Spelling:
                 ids[place] = self._new(piece) if number is None else number
         return np.array(ids, np.uint32)
 
+    def ids_of_text(self, text: str, tokens: int) -> TokenIds:
+        """Return ids of an answer whose tokens are not known apart: one for its text, and the same for all others."""
+        ids = [self._pieces.get(piece) or self._new(piece) for piece in (text, "")]
+        return np.array([ids[0]] + [ids[1]] * (tokens - 1), np.uint32)
+
     def _new(self, piece: str) -> int:
         number = len(self.words) + len(self._others)
         self._others.append(orjson.dumps(piece)[1:-1])

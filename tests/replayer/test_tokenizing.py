@@ -1,37 +1,88 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import aiohttp
-from yarl import URL
+import pytest
+from aiohttp import web
 
-from rotoscope.replayer.tokenizing import ServerTokenizer
+from rotoscope.replayer.server import api_url
+from rotoscope.replayer.tokenizing import Ids, ServerTokenizer, conversation
 
-ANSWERS = {
-    b"/tokenize": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n",
-    b"/v1/chat/completions": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n",
-}
-
-
-async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer one request by its path and hang up on the next one, with a warning only for those who ask for it."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    warning = b"Connection: close\r\n" if b"connection: close" in head.lower() else b""
-    writer.write(ANSWERS[head.split()[1]] + warning + b"\r\n")
-    await writer.drain()
-    await reader.read(1)
-    writer.close()
+Answer = Callable[[str, dict[str, Any]], object]
 
 
-async def after_asking_for_a_tokenizer() -> int:
-    """Ask a server that has no tokenizer for one, then send a request on the same session; return its status."""
-    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
-    url = URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
-    async with server, aiohttp.ClientSession() as http:
-        assert await ServerTokenizer(http, url, model="m", timeout_s=10).text("a") is None
-        async with http.post(url / "chat/completions") as answer:
-            return answer.status
+def asked(answer: Answer, ask: Callable[[ServerTokenizer], Awaitable[Ids | None]]) -> list[int] | None:
+    """Ask a server whose answer to a path and a body is given; None stands for status 404."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        value = answer(request.path, await request.json())
+        if isinstance(value, bytes):
+            return web.Response(body=value)
+        return web.json_response(value, status=404 if value is None else 200)
+
+    async def main() -> Ids | None:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", handle)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        try:
+            async with aiohttp.ClientSession() as http:
+                return await ask(ServerTokenizer(http, api_url(url), model="m", timeout_s=10))
+        finally:
+            await runner.cleanup()
+
+    ids = asyncio.run(main())
+    return None if ids is None else ids.tolist()
 
 
-def test_a_server_that_hangs_up_after_a_404_is_asked_on_another_connection() -> None:
-    assert asyncio.run(after_asking_for_a_tokenizer()) == 200
+def test_text_is_asked_for_under_both_names_beside_the_api() -> None:
+    def answer(path: str, body: dict[str, Any]) -> object:
+        assert (path, body["prompt"], body["content"], body["model"]) == ("/tokenize", "a b", "a b", "m")
+        return {"tokens": [5, 6], "count": 2}
+
+    assert asked(answer, lambda one: one.text("a b")) == [5, 6]
+
+
+def test_messages_go_by_way_of_the_template_where_there_is_one_to_apply() -> None:
+    def answer(path: str, body: dict[str, Any]) -> object:
+        if path == "/apply-template":
+            return {"prompt": "<" + body["messages"][0]["content"] + ">"}
+        return {"tokens": [ord(one) for one in body["content"]]} if body["parse_special"] else None
+
+    assert asked(answer, lambda one: one.prompt(conversation("a"))) == [60, 97, 62]
+
+
+def test_messages_are_tokenized_as_they_are_where_the_server_takes_them() -> None:
+    def answer(path: str, body: dict[str, Any]) -> object:
+        return {"tokens": [len(body["messages"])]} if path == "/tokenize" and body["add_generation_prompt"] else None
+
+    assert asked(answer, lambda one: one.prompt(conversation("a", "b", "c"))) == [3]
+
+
+@pytest.mark.parametrize(
+    "answer", [None, {}, {"tokens": []}, {"tokens": ["a"]}, {"tokens": [-1]}, {"tokens": [True]}, [], b"<html>", b""]
+)
+def test_any_other_answer_tells_nothing(answer: object) -> None:
+    assert asked(lambda path, body: answer, lambda one: one.text("a")) is None
+    assert asked(lambda path, body: answer, lambda one: one.prompt(conversation("a"))) is None
+
+
+def test_nobody_there_tells_nothing() -> None:
+    async def main() -> Ids | None:
+        async with aiohttp.ClientSession() as http:
+            return await ServerTokenizer(http, api_url("http://127.0.0.1:1"), model="m", timeout_s=10).text("a")
+
+    assert asyncio.run(main()) is None
+
+
+def test_a_conversation_begins_with_the_user() -> None:
+    assert conversation("a", "b", "c") == [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]

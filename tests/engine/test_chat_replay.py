@@ -1,0 +1,100 @@
+"""Replays of words as messages against a real engine: lengths to the token, and cached tokens equal to the optimum.
+
+The tiny model has a token for each of many characters and a template of plain text; SmolLM2 has a real vocabulary and a
+real template with a system prompt of its own, and answers that are text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import find_data
+from engine.agent_shapes import SHAPES, single_branch
+from engine.llama_server import ONE_SLOT, llama_server
+
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.run import replay
+from rotoscope.replayer.schedule import Gaps
+from rotoscope.replayer.summary import Summary
+from rotoscope.traces import Trace
+from rotoscope.traces.formats.recognise import open_trace
+
+TENTH_OF_A_POINT = 0.001
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama_server(tiny_model, ONE_SLOT, tmp_path_factory.mktemp("tiny") / "log") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def real(real_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama_server(real_model, ONE_SLOT, tmp_path_factory.mktemp("real") / "log", context=8192) as url:
+        yield url
+
+
+def replayed(trace: Trace, url: str, folder: Path, *, api: str = "chat") -> Summary:
+    options = ReplayOptions(url=url, api=api, profile="llama.cpp", folder=folder, timeout_s=120, gaps=Gaps(scale=0.0))
+    return replay([trace], options)
+
+
+def check_is_exact(name: str, summary: Summary) -> None:
+    both = zip(summary.request_results, summary.optimal_tokens, strict=True)
+    pairs = [(result.cached_tokens, optimum) for result, optimum in both]
+    print(f"\n{name}: cached, optimum = {pairs}, {summary.setup.words} words, {summary.setup.template}")
+    assert summary.exit_code == 0
+    assert summary.setup.tokens_from == "tokenizer"
+    assert summary.isl_error is None
+    assert summary.osl_mismatches == summary.without_ids == 0
+    assert [result.prompt_tokens for result in summary.request_results] == [
+        result.planned_prompt_tokens for result in summary.request_results
+    ]
+    assert [cached for cached, _ in pairs] == [optimum for _, optimum in pairs]
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "messages"])
+@pytest.mark.parametrize(("name", "trace"), SHAPES)
+def test_words_are_tokens_of_the_tiny_model(name: str, trace: Trace, api: str, tiny: str, tmp_path: Path) -> None:
+    summary = replayed(trace, tiny, tmp_path, api=api)
+
+    check_is_exact(f"{name}, {api}", summary)
+
+
+def test_six_turns_hit_as_much_as_lists_of_ids(tiny: str, tmp_path: Path) -> None:
+    trace = single_branch(turns=6)
+    words, ids = (replayed(trace, tiny, tmp_path / api, api=api) for api in ("chat", "completions"))
+
+    assert words.cache.hit_rate is not None
+    assert ids.cache.hit_rate is not None
+    print(f"\nsix turns: hit rate {words.cache.hit_rate:.4f} in messages, {ids.cache.hit_rate:.4f} in lists of ids")
+    assert words.cache.hit_rate >= ids.cache.hit_rate - TENTH_OF_A_POINT
+
+
+@pytest.mark.parametrize("name", ["weka/trace_0187.json", "trtllm/django__django-16801.trace.json"])
+def test_a_trace_of_an_agent_is_replayed_without_loss(name: str, tiny: str, tmp_path: Path) -> None:
+    folder = find_data()
+    if folder is None:
+        pytest.skip("no reference data here")
+    trace = open_trace(folder / name)
+
+    words, ids = (replayed(trace, tiny, tmp_path / api, api=api) for api in ("chat", "completions"))
+
+    check_is_exact(name, words)
+    assert words.cache.hit_rate is not None
+    assert ids.cache.hit_rate is not None
+    print(f"{name}: hit rate {words.cache.hit_rate:.5f} in messages, {ids.cache.hit_rate:.5f} in lists of ids")
+    assert abs(words.cache.hit_rate - ids.cache.hit_rate) < TENTH_OF_A_POINT
+
+
+@pytest.mark.parametrize(("name", "trace"), SHAPES)
+def test_words_are_tokens_of_a_real_vocabulary_and_a_real_template_is_measured(
+    name: str, trace: Trace, real: str, tmp_path: Path
+) -> None:
+    summary = replayed(trace, real, tmp_path)
+
+    check_is_exact(f"{name}, SmolLM2", summary)
+    assert summary.setup.template is not None
+    assert summary.setup.template.head > 20  # the system prompt that the template puts first

@@ -1,0 +1,48 @@
+"""Replays as messages against the simulator, whose tokenizer and template are its own: lengths and hits are exact."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from engine.agent_shapes import SHAPES
+
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.run import replay_async
+from rotoscope.replayer.schedule import Gaps
+from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
+from rotoscope.replayer.summary import Summary
+from rotoscope.traces import Trace
+
+
+async def replayed(trace: Trace, folder: Path, *, sessions: int = 1, concurrency: int = 1) -> Summary:
+    async with running_simulator(SimulatorOptions(speed=0.0, blocks=4096)) as url:
+        options = ReplayOptions(
+            url=url, api="chat", sessions=sessions, concurrency=concurrency, folder=folder, gaps=Gaps(scale=0.0)
+        )
+        return await replay_async([trace], options)
+
+
+@pytest.mark.parametrize(("name", "trace"), SHAPES)
+def test_lengths_are_exact_and_hits_are_the_optimum(name: str, trace: Trace, tmp_path: Path) -> None:
+    summary = asyncio.run(replayed(trace, tmp_path))
+
+    assert summary.exit_code == 0
+    assert summary.isl_error is None
+    assert summary.without_ids == summary.osl_mismatches == 0
+    assert [one.cached_tokens for one in summary.request_results] == list(summary.optimal_tokens)
+    assert (summary.setup.api, summary.setup.tokens_from) == ("chat", "tokenizer")
+
+
+def test_concurrent_sessions_never_hit_more_than_the_optimum(tmp_path: Path) -> None:
+    summary = asyncio.run(replayed(dict(SHAPES)["forking"], tmp_path, sessions=6, concurrency=3))
+
+    assert summary.exit_code == 0
+    assert summary.isl_error is None
+    pairs = [
+        (one.cached_tokens or 0, best)
+        for one, best in zip(summary.request_results, summary.optimal_tokens, strict=True)
+    ]
+    assert all(cached <= best for cached, best in pairs)
+    assert sum(cached for cached, _ in pairs) > 0
