@@ -36,15 +36,14 @@ def first_choice(event: Event) -> Event:
 
 
 def usage_of(event: Event) -> Usage | None:
-    """Read the counts as OpenAI's completions and chat write them."""
+    """Read the counts as OpenAI's completions and chat write them; DeepSeek has a name of its own for cached tokens."""
     usage = event.get("usage")
     if not isinstance(usage, dict):
         return None
-    return Usage(
-        count(usage.get("prompt_tokens")),
-        count(usage.get("completion_tokens")),
-        count(part(usage, "prompt_tokens_details").get("cached_tokens")),
-    )
+    cached = count(part(usage, "prompt_tokens_details").get("cached_tokens"))
+    if cached is None:
+        cached = count(usage.get("prompt_cache_hit_tokens"))
+    return Usage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")), cached)
 
 
 _SKIM_TEXTS = Skim(GOES_ON, _TEXTS, lambda texts: Told())

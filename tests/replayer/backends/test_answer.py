@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -233,6 +234,14 @@ def test_a_count_that_is_none_is_unknown(dialect: Dialect, usage: Any) -> None:
     assert (exchange.prompt_tokens, exchange.cached_tokens) == (None, None)
 
 
+def test_deepseeks_name_for_cached_tokens_is_read() -> None:
+    usage = {"prompt_tokens": 40, "completion_tokens": 1, "prompt_cache_hit_tokens": 16, "prompt_cache_miss_tokens": 24}
+
+    exchange = read(CHAT, wire([*CHAT.single_tokens([1]), {"choices": [], "usage": usage}, "[DONE]"]))
+
+    assert exchange.cached_tokens == 16
+
+
 @pytest.mark.parametrize("dialect", [COMPLETIONS, COMPLETIONS_WITHOUT_IDS, CHAT])
 def test_usage_that_comes_early_counts_until_more_tokens_come(dialect: Dialect) -> None:
     early = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 0}}
@@ -461,3 +470,50 @@ def test_events_that_come_together_are_timed_together(dialect: Dialect, size: in
 
     assert exchange.first_token_s == len(dialect.starts) // size
     assert exchange.last_token_s == last_token // size
+
+
+JUNK = ["null", "true", "0", "-1", "2.5", "1" + "0" * 30, '""', '"x"', "[]", "[null]", "[[]]", "{}", '{"x": null}']
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Return every container within a value with each of its keys."""
+    keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
+    found = [(value, key) for key in keys]
+    return found + [place for key in keys if isinstance(value[key], dict | list) for place in places(value[key])]
+
+
+@given(st.data())
+def test_values_that_make_no_sense_are_passed_over_or_fail_by_name(data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(list(DIALECTS.values())))
+    events: list[Any] = json.loads(json.dumps([*dialect.answer(4), dialect.error, dialect.given_up]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        container, key = data.draw(st.sampled_from(places(events)))
+        container[key] = json.loads(data.draw(st.sampled_from(JUNK)))
+    sent = b"".join(b"data: " + json.dumps(event, separators=(",", ":")).encode() + b"\n\n" for event in events)
+
+    assert_read_or_failed(dialect, sent)
+
+
+@given(st.data())
+def test_bytes_that_are_damaged_are_passed_over_or_fail_by_name(data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(list(DIALECTS.values())))
+    sent = bytearray(wire(dialect.answer(6)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at, length = data.draw(st.integers(0, len(sent))), data.draw(st.integers(0, 9))
+        sent[at : at + length] = data.draw(st.binary(max_size=6))
+
+    assert_read_or_failed(dialect, bytes(sent))
+
+
+def assert_read_or_failed(dialect: Dialect, sent: bytes) -> None:
+    exchange = Exchange(prompt=b"[]", output_tokens=100)
+    answer = answer_of(exchange, dialect)
+    with suppress(AnswerFailed):
+        answer.take(sent, 0.0)
+        if not answer.is_whole:
+            answer.finish(1.0)
+    answer.keep_what_came()
+    assert all(type(token) is int for token in exchange.output_ids)
+    assert all(type(piece) is str for piece in exchange.output_text + exchange.reasoning_text)
+    for count in (exchange.prompt_tokens, exchange.completion_tokens, exchange.cached_tokens):
+        assert count is None or count >= 0
