@@ -13,13 +13,13 @@ top. So:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TypeAlias
 
 from rotoscope.traces.formats.trtllm_events import Path
-from rotoscope.traces.model import Branch, ParallelEnd, ParallelStart, ToolCall, Trace, TraceEvent
+from rotoscope.traces.model import Branch, Call, ParallelEnd, ParallelStart, ToolCall, Trace, TraceEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ class Placed:
 
 
 Step: TypeAlias = Fork | Join | Placed
+
+
+def calls_of(steps: Iterable[Step]) -> list[Call]:
+    """Return the calls in the order of the file."""
+    return [step.event for step in steps if isinstance(step, Placed) and isinstance(step.event, Call)]
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """Write TensorRT-LLM traces: the bare events that its replay takes, and no key of ours.
 
 Traces with messages keep them, with what that replay needs to put the recorded prompts together (`trtllm_sizes.py`);
-others get messages that their prompts are put together from (`trtllm_prompts.py`).
+others, and those of which more replays alike then, get messages that their prompts are put together from
+(`trtllm_prompts.py`).
 Regions and their order are what that replay can follow (`trtllm_order.py`). What it performs otherwise than it was is
 listed by `trtllm_unlike.py`.
 """
@@ -18,8 +19,9 @@ import orjson
 from rotoscope.traces.forest import normalise
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.trtllm_events import MAX_MESSAGES, Path
-from rotoscope.traces.formats.trtllm_order import Fork, Join, Order, Placed, Step, ordered
+from rotoscope.traces.formats.trtllm_order import Fork, Join, Order, Placed, Step, calls_of, ordered
 from rotoscope.traces.formats.trtllm_prompts import MadeMessage, PromptMaker
+from rotoscope.traces.formats.trtllm_replay import recorded_prompts, replayed_prompts
 from rotoscope.traces.formats.trtllm_sizes import Sizes, sizes_of
 from rotoscope.traces.model import (
     Branch,
@@ -43,6 +45,7 @@ SYSTEM = Aspect("shared prefixes", "kept", "as system prompts with an id", "pref
 DROPS = Aspect("dropped caches", "kept", "which only a server of TensorRT-LLM knows", "drops")
 MADE = Aspect("prefixes", "approximated", "by messages made so that prompts part where they did")
 TOLD = Aspect("prefixes", "approximated", "by the messages: what these do not say is not there")
+REMADE = Aspect("messages", "approximated", "made anew: then more calls replay as they were", "messages")
 WAITS = Aspect("waits", "approximated", "as tools of the name wait", "waits")
 EMPTY = Aspect("answers without a token", "approximated", "as answers of one token")
 HISTORY = Aspect("answers from before the trace", "approximated", "as messages of the user", "messages")
@@ -58,7 +61,7 @@ EMBEDDINGS = Aspect("embeddings", "lost", unit="embeddings")
 
 WRITE_ASPECTS = (
     *(LENGTHS, TOOLS, REGIONS, MESSAGES, SYSTEM, DROPS),
-    *(MADE, TOLD, WAITS, EMPTY, HISTORY, MERGED, UNJOINED, ORDER),
+    *(MADE, TOLD, REMADE, WAITS, EMPTY, HISTORY, MERGED, UNJOINED, ORDER),
     *(TIMES, DOMAINS, BOUNDS, REASONS, EVIDENCE, EMBEDDINGS),
 )
 
@@ -72,23 +75,52 @@ _FINISH_REASONS: tuple[FinishReason, ...] = ("stop", "length", "tool_calls", "co
 def write_trace(trace: Trace, fidelity: Fidelity) -> bytes:
     """Return the bytes of a file."""
     order = ordered(trace)
-    lines = [orjson.dumps(event) for event in events_of(trace, order)]
-    _note(trace, order, fidelity)
+    written = events_of(trace, order)
+    lines = [orjson.dumps(event) for event in written.events]
+    _note(trace, order, fidelity, keeps_messages=written.keeps_messages)
     body = b"\n" + b",\n".join(b" " + line for line in lines) + b"\n" if lines else b""
     return b'{\n"trace_id": ' + orjson.dumps(_trace_id(trace)) + b',\n"events": [' + body + b"]\n}\n"
 
 
-def events_of(trace: Trace, order: Order) -> Iterator[dict[str, Any]]:
-    """Yield the events of the file."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The events of a file."""
+
+    events: list[dict[str, Any]]
+    keeps_messages: bool
+
+
+def events_of(trace: Trace, order: Order) -> Written:
+    """Return the events of the file.
+
+    Messages whose sizes the file gave are kept. Those that were recorded are kept unless more calls replay alike with
+    messages that are made: the forest and the lengths of prompts are what a trace says (R3).
+    """
     trace = normalise(trace)
-    writer = _Events(trace, sizes_of(trace, order.steps) if has_messages(trace) else None)
-    for place, step in enumerate(order.steps):
-        yield from writer.written(step, place)
+    kept = list(_written(trace, order, keeps=True)) if has_messages(trace) else None
+    if kept is not None and trace.token_source == "given":
+        return Written(kept, keeps_messages=True)
+    made = list(_written(trace, order, keeps=False))
+    if kept is None or _alike(trace, order, made) > _alike(trace, order, kept):
+        return Written(made, keeps_messages=False)
+    return Written(kept, keeps_messages=True)
 
 
 def has_messages(trace: Trace) -> bool:
     """Say whether a trace tells its prompts by messages."""
     return any(isinstance(event, Message) for event in trace.events)
+
+
+def _written(trace: Trace, order: Order, *, keeps: bool) -> Iterator[dict[str, Any]]:
+    writer = _Events(trace, sizes_of(trace, order.steps) if keeps else None)
+    for place, step in enumerate(order.steps):
+        yield from writer.written(step, place)
+
+
+def _alike(trace: Trace, order: Order, events: Sequence[dict[str, Any]]) -> int:
+    """Return how many calls replay as they were recorded."""
+    recorded = recorded_prompts(trace, calls_of(order.steps))
+    return sum(here == there for here, there in zip(recorded, replayed_prompts(events), strict=True))
 
 
 def _trace_id(trace: Trace) -> str:
@@ -128,8 +160,8 @@ class _Events:
 
     def _event(self, event: TraceEvent, path: Path, place: int) -> Iterator[dict[str, Any]]:
         match event:
-            case Message():
-                yield self._message(event, path, place)
+            case Message() if self.sizes is not None:
+                yield self._message(event, path, self.sizes.tokens.get(place, event.tokens))
             case Call():
                 yield from self._call(event, path, place)
             case ToolCall():
@@ -143,14 +175,14 @@ class _Events:
             case _:
                 pass
 
-    def _message(self, message: Message, path: Path, place: int) -> dict[str, Any]:
+    def _message(self, message: Message, path: Path, tokens: int) -> dict[str, Any]:
         """Return a message that was recorded; their replay knows no answer that it did not ask for."""
         return self._written_message(
             path,
             conversation=message.conversation_id,
             role="user" if message.role == "assistant" else message.role,
             index=message.message_index,
-            tokens=self.sizes.tokens.get(place, message.tokens) if self.sizes else message.tokens,
+            tokens=tokens,
             shared=message.system_prompt_id,
             domain=self.domains.get(message.conversation_id, 0),
         )
@@ -218,20 +250,21 @@ def _event(kind: str, path: Sequence[int], **fields: Any) -> dict[str, Any]:
     return {"event_type": kind, "branch_path": list(path), **there}
 
 
-def _note(trace: Trace, order: Order, fidelity: Fidelity) -> None:
+def _note(trace: Trace, order: Order, fidelity: Fidelity, *, keeps_messages: bool) -> None:
     calls, events = list(trace.calls()), trace.events
     messages = [event for event in events if isinstance(event, Message)]
     history = sum(message.role == "assistant" for message in messages)
     fidelity.note(LENGTHS, len(calls))
     fidelity.note(TOOLS, sum(isinstance(event, ToolCall) for event in events))
     fidelity.note(REGIONS, sum(isinstance(step, Fork) for step in order.steps))
-    fidelity.note(MESSAGES, len(messages) - history)
+    fidelity.note(MESSAGES, (len(messages) - history) * keeps_messages)
+    fidelity.note(REMADE, len(messages) * (not keeps_messages))
     fidelity.note(SYSTEM, len(trace.shared_prefixes))
     fidelity.note(DROPS, sum(isinstance(event, DropKvCache) for event in events))
-    fidelity.note(TOLD if messages else MADE, len(calls))
+    fidelity.note(TOLD if keeps_messages else MADE, len(calls))
     fidelity.note(WAITS, sum(isinstance(event, Wait) for event in events))
     fidelity.note(EMPTY, sum(call.completion_tokens == 0 for call in calls))
-    fidelity.note(HISTORY, history)
+    fidelity.note(HISTORY, history * keeps_messages)
     fidelity.note(MERGED, len(order.merged))
     fidelity.note(UNJOINED, len(order.unjoined))
     fidelity.note(ORDER, order.is_rearranged)

@@ -140,7 +140,9 @@ def test_a_recorded_run_replays_alike() -> None:
 def test_a_prompt_of_another_length_is_listed() -> None:
     short = Message(conversation_id=0, role="user", message_index=0, tokens=60)
 
-    assert told(short, make_call(0, 64, message_index=1)) == ["call 0: its prompt has 60 tokens there, 64 here"]
+    trace = trace_of(short, make_call(0, 64, message_index=1), token_source="given")
+
+    assert [str(one) for one in unlike(trace)] == ["call 0: its prompt has 60 tokens there, 64 here"]
 
 
 def test_what_lies_in_an_answer_or_another_branch_is_listed() -> None:

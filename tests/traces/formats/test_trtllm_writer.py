@@ -261,16 +261,37 @@ def test_a_retry_and_a_rewind_empty_what_their_replay_would_leave_behind() -> No
     assert [(c.prefix.of, c.prefix.tokens) for c in again.calls()] == [(None, 0), (0, 100), (1, 120), (None, 0)]
 
 
-@pytest.mark.parametrize(("source", "written"), [("estimate", 50), ("usage", 42), (None, 42)])
-def test_sizes_that_are_estimates_give_way_to_the_prompt(source: str | None, written: int) -> None:
+@pytest.mark.parametrize(("source", "written"), [("estimate", 50), (None, 42)])
+def test_sizes_that_are_estimates_give_way_to_the_prompt_and_those_that_are_given_do_not(
+    source: str | None, written: int
+) -> None:
     trace = trace_of(
         Message(conversation_id=0, role="system", message_index=0, tokens=100, system_prompt_id="s0"),
         Message(conversation_id=0, role="user", message_index=1, tokens=42, tokens_source=source),
         make_call(0, 150, prefix=BY_SYSTEM),
         shared_prefixes=[SYSTEM],
+        token_source="given",
     )
 
     assert messages(trace)[:2] == [(0, 0, "system", 100), (0, 1, "user", written)]
+
+
+def test_messages_of_a_recording_that_say_otherwise_than_its_forest_are_made_anew() -> None:
+    fidelity = Fidelity()
+    trace = trace_of(
+        Message(conversation_id=0, role="user", message_index=0, tokens=64),
+        make_call(0, 64, message_index=1),
+        Message(conversation_id=0, role="tool", message_index=2, tokens=36),
+        make_call(1, 120, message_index=3, prefix=Prefix(0, 70, "text")),
+        Message(conversation_id=0, role="tool", message_index=4, tokens=10),
+        make_call(2, 150, message_index=5, prefix=Prefix(1, 120, "text")),
+    )
+
+    write_trace(trace, fidelity)
+
+    assert fidelity.counts[writer.REMADE] == 3
+    assert messages(trace)[2:5] == [(0, 1, "user", 56), (0, 2, "assistant", 20), (0, 2, "user", 30)]
+    assert fidelity.counts[writer.MESSAGES] == 0
 
 
 def test_answers_from_before_the_trace_become_messages_of_the_user() -> None:
