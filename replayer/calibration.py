@@ -49,12 +49,15 @@ class Calibration:
     template_from: Source
 
 
-async def calibrate(tokenizer: Tokenizer, count_tokens: CountTokens) -> Calibration:
-    """Ask; raise RunFailed where no words of one token each are found."""
+async def calibrate(tokenizer: Tokenizer, count_tokens: CountTokens, *, words: Sequence[str] = ()) -> Calibration:
+    """Ask; raise RunFailed where no words of one token each are found.
+
+    `words` are candidates to try first where only the usage tells of tokens.
+    """
     by_tokenizer = await _by_tokenizer(tokenizer)
     if by_tokenizer is not None:
         return by_tokenizer
-    words = await _words_by_usage(count_tokens)
+    words = await _words_by_usage(count_tokens, words)
     return Calibration(Words(words), "usage", await _template_by_usage(words, count_tokens), "usage")
 
 
@@ -158,13 +161,14 @@ def _alone(ids: list[int], words: Sequence[str], borders: _Borders) -> list[str]
     return found
 
 
-async def _words_by_usage(count_tokens: CountTokens) -> list[str]:
+async def _words_by_usage(count_tokens: CountTokens, candidates: Sequence[str]) -> list[str]:
     """Return words of the first family that count as one token each."""
-    for family in (COMMON, *(family[:MOST_WORDS] for family in families()[1:])):
+    own = [candidates[:MOST_WORDS]] if candidates else []
+    for family in (*own, COMMON, *(family[:MOST_WORDS] for family in families()[1:])):
         words = await _counted_as_one(count_tokens, family)
         if len(words) >= _FEWEST_WORDS:
             return words
-    raise RunFailed("no words of one token each are known for this server: replay with --api completions if it can be")
+    raise RunFailed("no words of one token each are known for this server: give its tokenizer.json with --tokenizer")
 
 
 async def _counted_as_one(count_tokens: CountTokens, words: Sequence[str]) -> list[str]:

@@ -51,6 +51,8 @@ class ReplayOptions:
     """Tokens a block of the server's cache; None takes the profile's."""
     vocabulary: Vocabulary | None = None
     """Ids that prompts may hold; None asks the server."""
+    tokenizer: Path | None = None
+    """Vocabulary from which words are taken where the server tells nothing of its tokens but their number."""
     timeout_s: float = 600.0
     """Longest silence of a server, before its answer and within it."""
     gaps: Gaps = field(default_factory=Gaps)

@@ -19,6 +19,7 @@ from rotoscope.replayer.setup import choose_vocabulary
 from rotoscope.replayer.tokenizing import Messages as Conversation
 from rotoscope.replayer.tokenizing import ServerTokenizer, Tokenizer
 from rotoscope.replayer.tokens import NO_TOKENS, TokenIds, Vocabulary
+from rotoscope.replayer.vocabulary_file import words_in
 from rotoscope.traces.errors import RunFailed, UnusableInput
 
 _ASK_S = 30.0
@@ -43,6 +44,8 @@ async def choose_prompting(
 ) -> Prompting:
     """Return how prompts are written; asks the server where they are made of messages."""
     if api.prompts == "ids":
+        if options.tokenizer is not None:
+            raise UnusableInput(f"--tokenizer is for words, and {api.name} takes token ids: leave it out")
         return Prompting(TOKEN_LISTS, choose_vocabulary(options, server, notes))
     if options.vocabulary is not None:
         raise UnusableInput(f"--vocab names token ids, and {api.name} takes none: leave it out")
@@ -53,7 +56,8 @@ async def choose_prompting(
     async def count_tokens(messages: Conversation) -> int | None:
         return (await _ask(backend, orjson.dumps(messages))).prompt_tokens
 
-    calibration = await calibrate(tokenizer, count_tokens)
+    words = words_in(options.tokenizer) if options.tokenizer else ()
+    calibration = await calibrate(tokenizer, count_tokens, words=words)
     if calibration.template_from == "usage":
         notes.add(
             "the server tells no tokens: how its template's fall around a message is assumed, their number is not"

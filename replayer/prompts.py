@@ -57,11 +57,20 @@ class PromptPlan:
         self._unseparated_in_sessions = 0
         self.crowded = self._partings.crowded(vocabulary.size)
         """Streams of the run that one token cannot keep apart from all others: too many for the vocabulary."""
+        self.lost_tokens = self._over_sessions([plan.lost_tokens for plan in self._plans])
+        """Prompt tokens of the run that are shared as recorded and cannot be as prompts are written."""
+        self.too_short = self._over_sessions([plan.too_short for plan in self._plans])
+        """Prompts of the run that are longer than recorded, because none can be so short."""
 
     @property
     def unseparated(self) -> int:
         """Streams of closed sessions that went on like another one where they should part, by a token at least."""
         return self._unseparated_in_sessions + self._separation.unseparated
+
+    def _over_sessions(self, counts: Sequence[int]) -> int:
+        """Add up what there is once a trace over all sessions."""
+        copies, rest = divmod(self._sessions, len(counts))
+        return copies * sum(counts) + sum(counts[:rest])
 
     def session(self, number: int) -> SessionPrompts:
         """Return the prompts of one session, 0 <= number < sessions."""

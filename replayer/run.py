@@ -238,6 +238,12 @@ def _findings_of_tokens(plan: PromptPlan) -> list[str]:
     found = []
     if plan.crowded:
         found.append(f"{plan.crowded} streams need more than one token to part: the vocabulary is small")
+    if plan.too_short:
+        found.append(f"{plan.too_short} prompts are longer than recorded: the server's template and a word are longer")
+    if plan.lost_tokens:
+        found.append(
+            f"{plan.lost_tokens} prompt tokens cannot be shared as recorded: the server's template is in the way"
+        )
     if plan.unseparated:
         found.append(
             f"{plan.unseparated} streams went on like another one where they should part: "

@@ -55,6 +55,12 @@ def replay(
     vocab: Annotated[
         str | None, typer.Option(help="Token ids to use, LOW to HIGH - 1; asked of the server.", metavar="LOW:HIGH")
     ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help="Its tokenizer.json or .tiktoken, for words, if the server has no /tokenize.", metavar="FILE"
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Longest silence of the server in seconds.")] = 600.0,
     gap_scale: Annotated[float, typer.Option(help="Factor on the time of tools and waits.", min=0)] = 1.0,
     gap_cap: Annotated[
@@ -98,6 +104,7 @@ def replay(
         profile=profile,
         block_size=block_size,
         vocabulary=Vocabulary.parse(vocab) if vocab else None,
+        tokenizer=tokenizer,
         timeout_s=timeout,
         gaps=Gaps(scale=0.0 if no_gaps else gap_scale, cap_s=gap_cap),
         api_key=api_key_in(api_key_env),
