@@ -9,10 +9,12 @@ A part begins with `<!-- begin WHAT -->` and ends with `<!-- end -->`. WHAT is o
     types of MODULE       the types that the fields of that module have
     options of COMMAND    usage, arguments and options of a command
     commands in FOLDER    the list of commands, whose pages are in that folder
+    formats               the trace formats, with what each is told by
     hit rates             the definitions of the hit rate
     engine profiles       what each engine can reuse of a prompt
     reading by MODULE     what a reader in rotoscope.traces.formats keeps, approximates and loses
     writing by MODULE     the same of a writer
+    aspects of MODULE.X   the same of another tuple of aspects
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from rotoscope.traces import journal, model
 from rotoscope.traces.analysis.hit_rates import HIT_RATES
 from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.formats.fidelity import VERDICTS, Aspect
+from rotoscope.traces.formats.registry import FORMATS
 
 PAGES = Path(__file__).parent
 README = PAGES.parent / "README.md"
@@ -285,12 +288,33 @@ def engine_profiles(nothing: str) -> str:
     return table(headings, rows)
 
 
+def formats(nothing: str) -> str:
+    """Return the formats in the order in which they are tried."""
+    rows = [
+        (
+            known.title,
+            known.told_by,
+            f"`{known.name}`" if known.write_trace or known.write_corpus else "is not written",
+            "one trace a file" if known.write_trace else "one file for all" if known.write_corpus else "",
+            str(known.block_size or ""),
+        )
+        for known in FORMATS
+    ]
+    return table(("format", "told by", "`--to`", "written as", "usual block"), rows)
+
+
 def reading(module: str) -> str:
-    return aspects(import_module(f"rotoscope.traces.formats.{module}").READ_ASPECTS)
+    return aspects_of(f"{module}.READ_ASPECTS")
 
 
 def writing(module: str) -> str:
-    return aspects(import_module(f"rotoscope.traces.formats.{module}").WRITE_ASPECTS)
+    return aspects_of(f"{module}.WRITE_ASPECTS")
+
+
+def aspects_of(name: str) -> str:
+    """Return the table of a tuple of aspects, which is named with its module."""
+    module, _, variable = name.partition(".")
+    return aspects(getattr(import_module(f"rotoscope.traces.formats.{module}"), variable))
 
 
 def aspects(declared: Iterable[Aspect]) -> str:
@@ -304,10 +328,12 @@ PARTS: dict[str, Callable[[str], str]] = {
     "types of ": types_of,
     "options of ": options_of,
     "commands in ": list_of_commands,
+    "formats": formats,
     "hit rates": hit_rates,
     "engine profiles": engine_profiles,
     "reading by ": reading,
     "writing by ": writing,
+    "aspects of ": aspects_of,
 }
 
 if __name__ == "__main__":

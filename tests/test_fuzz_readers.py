@@ -46,7 +46,7 @@ def test_a_reader_that_breaks_is_found_and_its_input_kept(fuzz: ModuleType, tmp_
     def broken(source: Source, fidelity: object) -> list[object]:
         raise KeyError("x")
 
-    known = Format(name="weka", title="", looks_like=lambda head: False, read=broken, suffix="")  # type: ignore[arg-type]
+    known = Format(name="weka", title="", told_by="", looks_like=lambda head: False, read=broken, suffix="")  # type: ignore[arg-type]
 
     assert fuzz.fuzz(known, 20, 1, tmp_path) > 0
     assert list(tmp_path.iterdir())

@@ -59,6 +59,8 @@ class Format:
     """As `convert --to` takes it."""
     title: str
     """For people."""
+    told_by: str
+    """What `looks_like` looks for, for people: keys of the file's first JSON object."""
     looks_like: Callable[[Head], bool]
     read: Read
     suffix: str
@@ -245,6 +247,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="rotoscope",
         title="Rotoscope",
+        told_by="`format` with its name",
         looks_like=lambda head: looks_like_ours(head.data),
         read=_read_ours,
         suffix=".trace.json",
@@ -253,6 +256,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="trtllm",
         title="TensorRT-LLM",
+        told_by="`events` with `event_type`",
         looks_like=_looks_like_trtllm,
         read=_read_trtllm,
         suffix=".trace.json",
@@ -261,6 +265,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="weka",
         title="Weka",
+        told_by="`requests` with `hash_ids`, one session or one a line",
         looks_like=_looks_like_weka,
         read=_read_weka,
         suffix=".json",
@@ -270,6 +275,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="dynamo",
         title="Dynamo request trace",
+        told_by="`schema` with a name that begins with `dynamo.request.trace` or `dynamo.agent.trace`",
         looks_like=_looks_like_dynamo,
         read=_read_dynamo,
         suffix=".jsonl",
@@ -279,6 +285,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="tracelab",
         title="TraceLab",
+        told_by="`session_id` and `input_tokens_total`",
         looks_like=_looks_like_tracelab,
         read=_read_tracelab,
         suffix=".jsonl",
@@ -287,6 +294,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="tracelab-csv",
         title="TraceLab replay CSV",
+        told_by="the columns `round_idx`, `prefix_len`, `input_len` and `output_len`",
         looks_like=_looks_like_tracelab_csv,
         read=_read_tracelab_csv,
         suffix=".csv",
@@ -295,6 +303,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="vcr",
         title="vllm-vcr",
+        told_by="`meta` alone in the first line, or `prompt_tokens`, `output_tokens` and `ttft_ms`",
         looks_like=_looks_like_vcr,
         read=_read_vcr,
         suffix=".jsonl",
@@ -304,6 +313,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="bailian",
         title="Bailian",
+        told_by="`chat_id` and `input_length`",
         looks_like=lambda head: {"chat_id", "input_length"} <= head.keys,
         read=_read_bailian,
         suffix=".jsonl",
@@ -311,6 +321,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="mooncake-agentic",
         title="agentic Mooncake",
+        told_by="as Mooncake, with `request_id`",
         looks_like=lambda head: "request_id" in head.keys and _looks_like_mooncake(head),
         read=_read_mooncake,
         suffix=".jsonl",
@@ -320,6 +331,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="mooncake-sessions",
         title="Mooncake with sessions",
+        told_by="as Mooncake, with `session_id`",
         looks_like=lambda head: "session_id" in head.keys and _looks_like_mooncake(head),
         read=_read_mooncake,
         suffix=".jsonl",
@@ -329,6 +341,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="mooncake",
         title="Mooncake",
+        told_by="`input_length`, or `input_tokens`",
         looks_like=_looks_like_mooncake,
         read=_read_mooncake,
         suffix=".jsonl",

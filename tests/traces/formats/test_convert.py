@@ -28,6 +28,7 @@ def write_lines(members: Sequence[Member], fidelity: Fidelity, *, block_size: in
 LINES = Format(
     name="lines",
     title="Lines",
+    told_by="",
     looks_like=lambda head: False,
     read=lambda source, fidelity: [],
     suffix=".jsonl",
@@ -150,8 +151,18 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         raise UnusableInput("no")
 
     for format in (
-        Format(name="x", title="X", looks_like=LINES.looks_like, read=LINES.read, suffix="", write_trace=fail),
-        Format(name="x", title="X", looks_like=LINES.looks_like, read=LINES.read, suffix="", write_corpus=fail_later),
+        Format(
+            name="x", title="X", told_by="", looks_like=LINES.looks_like, read=LINES.read, suffix="", write_trace=fail
+        ),
+        Format(
+            name="x",
+            title="X",
+            told_by="",
+            looks_like=LINES.looks_like,
+            read=LINES.read,
+            suffix="",
+            write_corpus=fail_later,
+        ),
     ):
         with pytest.raises(UnusableInput, match="no"):
             converted(traces, tmp_path / "out", format)
