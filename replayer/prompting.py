@@ -23,6 +23,8 @@ from rotoscope.replayer.vocabulary_file import words_in
 from rotoscope.traces.errors import RunFailed, UnusableInput
 
 _ASK_S = 30.0
+_FEWEST_OUTPUT_TOKENS = {"responses": 16}
+"""OpenAI refuses to give fewer in this API; one token in all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ async def choose_prompting(
     )
 
     async def count_tokens(messages: Conversation) -> int | None:
-        return (await _ask(backend, orjson.dumps(messages))).prompt_tokens
+        return (await _ask(backend, orjson.dumps(messages), api)).prompt_tokens
 
     words = words_in(options.tokenizer) if options.tokenizer else ()
     calibration = await calibrate(tokenizer, count_tokens, words=words)
@@ -62,15 +64,17 @@ async def choose_prompting(
         notes.add(
             "the server tells no tokens: how its template's fall around a message is assumed, their number is not"
         )
-    return await _tried(calibration, backend, tokenizer, notes)
+    return await _tried(calibration, api, backend, tokenizer=tokenizer, notes=notes)
 
 
-async def _tried(calibration: Calibration, backend: Backend, tokenizer: Tokenizer, notes: Notes) -> Prompting:
+async def _tried(
+    calibration: Calibration, api: Api, backend: Backend, *, tokenizer: Tokenizer, notes: Notes
+) -> Prompting:
     """Send a first prompt; what its usage counts beyond the template is taken for a part of the template's beginning."""
     checker = tokenizer if calibration.words_from == "tokenizer" else None
     messages = Messages(calibration.words, calibration.template, checker)
     prompt, ids = messages.first_prompt()
-    exchange = await _ask(backend, prompt)
+    exchange = await _ask(backend, prompt, api)
     more = 0 if exchange.prompt_tokens is None else exchange.prompt_tokens - len(ids)
     head = calibration.template.head + more
     if more and head > 0:
@@ -83,9 +87,9 @@ async def _tried(calibration: Calibration, backend: Backend, tokenizer: Tokenize
     return Prompting(messages, calibration.words.vocabulary, calibration, first=exchange, first_ids=ids)
 
 
-async def _ask(backend: Backend, prompt: bytes) -> Exchange:
-    """Ask for an answer of one token."""
-    exchange = Exchange(prompt=prompt, output_tokens=1)
+async def _ask(backend: Backend, prompt: bytes, api: Api) -> Exchange:
+    """Ask for as short an answer as all servers give."""
+    exchange = Exchange(prompt=prompt, output_tokens=_FEWEST_OUTPUT_TOKENS.get(api.name, 1))
     failure = await backend.perform(exchange)
     if failure is not None:
         raise RunFailed(f"a first request of a few words failed ({failure.kind.value}): check --api, --url and --model")
