@@ -221,14 +221,16 @@ def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohtt
     )
 
 
-def _backend(http: aiohttp.ClientSession, options: ReplayOptions, server: Server, api: Api, tell: Tell) -> HttpBackend:
+def _backend(
+    http: aiohttp.ClientSession, options: ReplayOptions, server: Server, api: Api, tell: Tell, timeout_s: float
+) -> HttpBackend:
     return HttpBackend(
         http,
         api_url(options.url),
         api=api,
         model=server.model,
         engine=server.engine,
-        timeout_s=options.timeout_s,
+        timeout_s=timeout_s,
         clock=LoopClock(),
         tell=tell,
     )

@@ -18,7 +18,11 @@ from rotoscope.replayer.preflight import IdsRefused, check_server
 from rotoscope.replayer.prompting import Prompting, choose_prompting
 from rotoscope.replayer.server import Server
 
-BackendOf: TypeAlias = Callable[[Api, Tell], Backend]
+BackendOf: TypeAlias = Callable[[Api, Tell, float], Backend]
+"""Takes an API, what to tell failures to, and the longest silence in seconds."""
+
+_LONGEST_TRY_S = 60.0
+"""A server that does not answer a few tokens so soon is noted; the run is as patient as was asked for."""
 
 _IDS_API = "completions"
 _OTHER_API = "chat"
@@ -42,7 +46,7 @@ async def choose_way(
 
     async def way(name: str) -> Way:
         api = api_named(name)
-        backend = backend_of(api, notes.hear)
+        backend = backend_of(api, notes.hear, options.timeout_s)
         return Way(api, backend, await choose_prompting(api, options, server, notes, http=http, backend=backend))
 
     name = options.api if options.api != AUTO_API else _API_OF_ENGINE.get(server.engine.name, _IDS_API)
@@ -53,7 +57,7 @@ async def choose_way(
         def hear(kind: FailureKind, message: str) -> None:
             said.append(message)
 
-        backend = backend_of(chosen.api, hear)
+        backend = backend_of(chosen.api, hear, min(_LONGEST_TRY_S, options.timeout_s))
         try:
             await check_server(
                 backend, vocabulary=chosen.prompting.vocabulary, salt=options.salt, notes=notes, said=said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 from yarl import URL
 
@@ -53,6 +54,16 @@ def _profile(known: Known) -> list[str]:
 
 def _matching(known: Known) -> EngineProfile:
     keeps = known.decode_reuse is not False
-    names = (known.server.engine.name, known.engine, known.family, "token", "prompt-only")
-    profiles = (PROFILES[name] for name in names if name in PROFILES)
-    return next(profile for profile in profiles if profile.decode_reuse == keeps)
+    own = [profile for name in (known.server.engine.name, known.engine, known.family) for profile in _profiles_of(name)]
+    fitting = [
+        profile for profile in (*own, PROFILES["token"], PROFILES["prompt-only"]) if profile.decode_reuse == keeps
+    ]
+    return next((profile for profile in fitting if profile.block_size == known.block_size), fitting[0])
+
+
+def _profiles_of(engine: str | None) -> Iterator[EngineProfile]:
+    """Yield the profiles of an engine: of its usual configuration first, then of others."""
+    if engine is not None:
+        if engine in PROFILES:
+            yield PROFILES[engine]
+        yield from (profile for name, profile in PROFILES.items() if name.startswith(f"{engine}-"))

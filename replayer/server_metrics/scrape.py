@@ -31,6 +31,8 @@ class NoMetrics:
     """Why there are none, for people."""
 
     reason: str
+    is_silent: bool = False
+    """Whether nothing came in time, so that asking again would only take more of it."""
 
 
 async def find_metrics(http: aiohttp.ClientSession, api: URL, *, timeout_s: float) -> Endpoint | NoMetrics:
@@ -43,6 +45,8 @@ async def find_metrics(http: aiohttp.ClientSession, api: URL, *, timeout_s: floa
         if isinstance(found, ServerMetrics):
             return Endpoint(url, found)
         reasons.append(f"{path}: {found.reason}")
+        if found.is_silent:
+            break
     return NoMetrics("; ".join(reasons))
 
 
@@ -54,7 +58,7 @@ async def scrape(http: aiohttp.ClientSession, url: URL, *, timeout_s: float) -> 
                 return NoMetrics(f"status {response.status}")
             text = await _text(response)
     except TimeoutError:
-        return NoMetrics("no answer in time")
+        return NoMetrics("no answer in time", is_silent=True)
     except (aiohttp.ClientError, OSError):
         return NoMetrics("the connection failed")
     if text is None:

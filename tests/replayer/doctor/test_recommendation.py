@@ -38,6 +38,21 @@ def test_only_what_the_server_does_not_tell_is_recommended(known: dict[str, Any]
     assert options(**known) == expected
 
 
+def test_of_an_engines_profiles_the_one_with_the_measured_block_size_is_chosen() -> None:
+    server = Server("m", engine=ENGINES["trtllm"], vocabulary=VLLM.vocabulary)
+
+    assert options(server, block_size=1, decode_reuse=True) == "--profile trtllm-partial"
+    assert options(server, block_size=32, decode_reuse=True) == "--profile trtllm"
+    assert options(server, block_size=64, decode_reuse=True) == "--profile trtllm --block-size 64"
+
+
+def test_dynamo_in_front_of_its_mocker_is_recognised() -> None:
+    server = Server("m", engine=ENGINES["dynamo"], vocabulary=VLLM.vocabulary)
+
+    assert options(server, block_size=16, decode_reuse=False) == "--profile dynamo-mocker --block-size 16"
+    assert options(server, block_size=16, decode_reuse=True) == "--profile token --block-size 16"
+
+
 def test_a_simulator_tells_its_profile() -> None:
     server = Server("m", vocabulary=VLLM.vocabulary, simulated=True, profile="trtllm", block_size=8)
 

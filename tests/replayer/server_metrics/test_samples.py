@@ -94,6 +94,13 @@ def test_what_is_no_metrics_has_no_samples(text: str) -> None:
     assert "e:" not in read(text)
 
 
+def test_more_lines_than_any_server_has_are_refused_and_buckets_are_none_of_them() -> None:
+    with pytest.raises(NotPrometheus, match="more than 40000"):
+        read(*["e:hits 5"] * 40_001)
+
+    assert total(read(*['e:time_bucket{le="1"} 5'] * 50_000, "e:hits 5"), "e:hits") == 5.0
+
+
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(NotPrometheus):
