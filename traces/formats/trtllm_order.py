@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TypeAlias
 
-from rotoscope.traces.formats.trtllm_events import Path
+from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.formats.trtllm_events import MAX_BRANCHES, Path
 from rotoscope.traces.model import Branch, Call, ParallelEnd, ParallelStart, ToolCall, Trace, TraceEvent
 
 
@@ -149,6 +150,10 @@ class _Ordering:
         )
 
     def _fork(self, fork: ParallelStart, index: int) -> None:
+        if fork.num_branches > MAX_BRANCHES:
+            raise UnusableInput(
+                f"region {fork.region} has {fork.num_branches} branches, and at most {MAX_BRANCHES} can be written"
+            )
         fan = self.open_fans.get(fork.branch)
         if fan is None:
             fan = self.open_fans[fork.branch] = _Fan(fork.branch, self.paths[fork.branch], index)

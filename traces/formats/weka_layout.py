@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TypeAlias
 
+from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Branch, Call, ParallelEnd, ParallelStart, ToolCall, Trace, TraceEvent, Wait
+
+MAX_BRANCHES = 100_000
+"""No agent forks so wide; a greater number is damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,10 @@ class _Placing:
             self.agents[tool.branch].tools += 1
 
     def _fork(self, fork: ParallelStart) -> None:
+        if fork.num_branches > MAX_BRANCHES:
+            raise UnusableInput(
+                f"region {fork.region} has {fork.num_branches} branches, and at most {MAX_BRANCHES} can be written"
+            )
         line = self._line(fork.branch)
         self.regions[fork.region] = _Region(fork.branch, line.now_ms, fork.num_branches)
         for index in range(fork.num_branches):

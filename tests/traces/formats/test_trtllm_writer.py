@@ -25,6 +25,7 @@ from rotoscope.traces import (
     ToolCall,
     Trace,
     TraceEvent,
+    UnusableInput,
     Wait,
     dumps,
 )
@@ -376,3 +377,8 @@ def test_a_file_of_ours_opens_in_their_loader_and_replays_alike() -> None:
     assert [(c.prefix.of, c.prefix.tokens) for c in again.calls()] == [
         (c.prefix.of, c.prefix.tokens) for c in trace.calls()
     ]
+
+
+def test_a_region_that_no_agent_has_is_refused() -> None:
+    with pytest.raises(UnusableInput, match="region 0 has 100001 branches, and at most 100000 can be written"):
+        events(trace_of(ParallelStart(region=0, num_branches=100_001)))

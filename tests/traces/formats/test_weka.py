@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +163,44 @@ def test_damage_in_a_file_of_sessions_is_named_with_its_line() -> None:
         sessions(good, b"", weka(request(0, [1], out=-1)))
     with pytest.raises(TraceError, match=r"^x\.jsonl:2: "):
         sessions(good, good[:-9])
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"7", "2: expected an object, found a number"),
+        (b"[]", "2: expected an object, found a list"),
+        (b'{"id": "x"}', "2: block_size: required, but not there"),
+        (b'{"id": "x", "block_size": 64}', "2: requests: required, but not there"),
+        (b'{"id": 3, "block_size": 64, "requests": []}', "2: id: expected a string, found a number"),
+        (b'{"id": "x", "block_size": 0, "requests": []}', "2: block_size: expected an integer from 1"),
+        (b'{"id": "\xff"}', "2: expected UTF-8"),
+        (b"[" * 100_000, "2: nested too deeply"),
+        (b'{"id": "x", "block_size": 64, "requests": [', "2: the file ends in the middle"),
+        (b"{secret}", "2: not JSON"),
+    ],
+)
+def test_every_kind_of_damage_in_a_line_is_named_and_quotes_no_text(line: bytes, error: str) -> None:
+    with pytest.raises(TraceError, match=r"^x\.jsonl:" + re.escape(error)) as caught:
+        sessions(weka(request(0, [1])), line)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_compressed_file_of_sessions_that_is_cut_is_an_error() -> None:
+    data = gzip.compress(b"\n".join([weka(request(0, list(range(9999))), id=f"{i}") for i in range(99)]))
+
+    assert len(read_all(Source.of_bytes(data), Fidelity())) == 99
+    with pytest.raises(TraceError, match="compressed file is damaged or cut short"):
+        read_all(Source.of_bytes(data[:-99]), Fidelity())
+
+
+def test_ids_of_blocks_of_two_sizes_mean_nothing_to_each_other() -> None:
+    small = weka(request(0, [1, 2]) | {"in": 64}, id="b", hash_id_scope="global", block_size=32)
+
+    found = sessions(weka(request(0, [1, 2]), id="a", hash_id_scope="global"), small)
+
+    assert [next(member.trace.calls()).prefix.tokens for member in found] == [0, 0]
 
 
 def test_a_session_of_more_than_a_head_is_found_with_others_or_alone() -> None:

@@ -22,6 +22,7 @@ from rotoscope.traces import (
     SharedPrefix,
     ToolCall,
     Trace,
+    UnusableInput,
     Wait,
     normalise,
 )
@@ -345,3 +346,8 @@ def test_what_is_lost_is_counted() -> None:
 def test_a_trace_without_events_is_a_file_too() -> None:
     assert written(trace_of())["requests"] == []
     assert read_weka(writer.write_trace(normalise(trace_of()), Fidelity())).events == ()
+
+
+def test_a_region_that_no_agent_has_is_refused() -> None:
+    with pytest.raises(UnusableInput, match="region 0 has 100001 branches, and at most 100000 can be written"):
+        written(trace_of(ParallelStart(region=0, num_branches=100_001)))
