@@ -175,7 +175,7 @@ def test_damage_in_a_file_of_sessions_is_named_with_its_line() -> None:
         (b'{"id": 3, "block_size": 64, "requests": []}', "2: id: expected a string, found a number"),
         (b'{"id": "x", "block_size": 0, "requests": []}', "2: block_size: expected an integer from 1"),
         (b'{"id": "\xff"}', "2: expected UTF-8"),
-        (b"[" * 100_000, "2: nested too deeply"),
+        (b"[" * 100_000, "2: not usable JSON: nested too deeply"),
         (b'{"id": "x", "block_size": 64, "requests": [', "2: the file ends in the middle"),
         (b"{secret}", "2: not JSON"),
     ],
