@@ -8,7 +8,7 @@ and the time from the start of a command to its first request. Runs take turns; 
 Claims: at least 12 times less processor time, a first request at least 5 times sooner, at most a quarter of the memory,
 with prompts of token ids and with messages. And fidelity: what a server's tokenizer makes of the prompts that arrived,
 beside the lengths and prefixes recorded; Rotoscope's are exact. Last, the conversation trace of Mooncake is read in
-less than 2 s. Exits 1 where one of them does not hold.
+less than 2 s of processor time. Exits 1 where one of them does not hold.
 
 The traces are looked for in $ROTOSCOPE_DATA or ../shared/data. Linux only. Run: make bench-aiperf
 """
@@ -30,8 +30,8 @@ from pathlib import Path
 from benchmarks.process_tree import Cost, measure
 from benchmarks.prompt_fidelity import BLOCK_SIZES, Drift, Prompt, drift, hit_rates, recorded_prompts, sent_prompts
 
-HERE = Path(__file__).parent
-DATA = Path(os.environ.get("ROTOSCOPE_DATA", HERE.parent.parent / "shared" / "data"))
+PROJECT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("ROTOSCOPE_DATA", PROJECT.parent / "shared" / "data")).absolute()
 TRACES = [DATA / "weka" / f"trace_{n}.json" for n in ("0057", "0091", "0142", "0187", "0192", "0277", "0291", "0707")]
 CONVERSATION = DATA / "mooncake" / "conversation_trace.jsonl"
 
@@ -86,8 +86,9 @@ class Server:
     """The server, in a process of its own."""
 
     def __init__(self, python: Path, tokenizer: Path) -> None:
-        command = [str(python), str(HERE / "instant_server.py"), "--tokenizer", str(tokenizer)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [str(python), "-m", "benchmarks.instant_server", "--tokenizer", str(tokenizer)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=PROJECT)
         self.pid = self._process.pid
         self.url = f"http://127.0.0.1:{self._line()}"
 
@@ -214,8 +215,8 @@ def captured(tool: Tool, server: Server, python: Path, *, tokenizer: Path, trace
         bodies = Path(folder) / "bodies"
         server.keep_bodies(bodies)
         run(tool, server, tokenizer=tokenizer, traces=traces)
-        command = [str(python), str(HERE / "sent_prompts.py"), str(bodies), str(tokenizer)]
-        lines = subprocess.run(command, check=True, capture_output=True).stdout
+        command = [str(python), "-m", "benchmarks.sent_prompts", str(bodies), str(tokenizer)]
+        lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=PROJECT).stdout
         server.keep_bodies(Path(os.devnull))
     return sent_prompts(lines)[-REQUESTS:]
 
@@ -229,7 +230,7 @@ def print_drift(tool: Tool, found: Drift | None) -> None:
     print(
         f"{tool.name}: {found.tokens - found.recorded_tokens:+,} prompt tokens of {found.recorded_tokens:,}, a prompt "
         f"{found.least:+} to {found.most:+} (median {found.median:+.0f}), {found.exact} of {found.prompts} exact; "
-        f"hit rate {rates}; {found.repeats_a_role} prompts repeat a role"
+        f"hit rate {rates}, {found.extra_hits:+,} tokens; {found.repeats_a_role} prompts repeat a role"
     )
 
 
@@ -252,11 +253,13 @@ def compare_prompts(tools: Sequence[Tool], server: Server, python: Path, *, toke
 
 
 def reads_mooncake_soon() -> bool:
-    """Print how long the conversation trace takes to read, imports not counted; return whether the claim holds."""
+    """Print how long the conversation trace takes to read, with all that must be loaded; return whether it is in time.
+
+    The least of several times counts, since what else the machine does can only add to it.
+    """
     code = (
-        "import sys, time; from rotoscope import open_traces; import rotoscope.traces.formats.mooncake; "
-        "start_s = time.perf_counter(); traces = open_traces(sys.argv[1:]); took_s = time.perf_counter() - start_s; "
-        "print(took_s, len(traces), sum(1 for one in traces for _ in one.trace.calls()))"
+        "import sys, time; from rotoscope import open_traces; traces = open_traces(sys.argv[1:]); "
+        "print(time.process_time(), len(traces), sum(1 for one in traces for _ in one.trace.calls()))"
     )
     times = []
     for _ in range(ROUNDS):
@@ -266,9 +269,8 @@ def reads_mooncake_soon() -> bool:
         took, traces, calls = done.stdout.split()
         times.append(float(took))
     least = min(times)
-    print(
-        f"\nMooncake conversation trace: {calls} calls in {traces} traces read in {least:.2f} s (less than {MOST_READING_S:.0f})"
-    )
+    print(f"\nMooncake conversation trace: {calls} calls in {traces} traces, read in {least:.2f} s of CPU", end=" ")
+    print(f"(less than {MOST_READING_S:.0f})")
     return least < MOST_READING_S
 
 
@@ -278,8 +280,8 @@ def prepared(python: Path) -> Iterator[tuple[Server, Path, Path]]:
     with tempfile.TemporaryDirectory() as folder:
         tokenizer, traces = Path(folder) / "tokenizer", Path(folder) / "traces"
         print("training a tokenizer", file=sys.stderr)
-        command = [str(python), str(HERE / "offline_tokenizer.py"), str(tokenizer)]
-        subprocess.run(command, check=True, capture_output=True)
+        command = [str(python), "-m", "benchmarks.offline_tokenizer", str(tokenizer)]
+        subprocess.run(command, check=True, capture_output=True, cwd=PROJECT)
         traces.mkdir()
         for trace in TRACES:
             (traces / trace.name).symlink_to(trace)

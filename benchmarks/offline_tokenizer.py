@@ -3,7 +3,7 @@
 A byte-level BPE of 32,000 tokens with a chat template of two tokens a message, saved as a folder that transformers and
 `aiperf --tokenizer` load.
 
-Run: .venv-aiperf/bin/python benchmarks/offline_tokenizer.py FOLDER
+Run: .venv-aiperf/bin/python -m benchmarks.offline_tokenizer FOLDER
 """
 
 from __future__ import annotations

@@ -45,11 +45,20 @@ class Drift:
     hit_rates: tuple[float, ...]
     """Of a cache that never evicts, one for each of `BLOCK_SIZES`."""
     recorded_hit_rates: tuple[float, ...]
+    extra_hits: int
+    """Tokens that such a cache has beyond those recorded."""
+    first_prompts: int
+    """Prompts that share nothing with an earlier one, as recorded."""
     repeats_a_role: int
 
     @property
     def is_exact(self) -> bool:
-        return self.exact == self.prompts and self.hit_rates == self.recorded_hit_rates
+        """Whether lengths and hits in blocks are those recorded.
+
+        With messages, prompts that should share nothing share the first token of the template, but no block.
+        """
+        in_blocks = self.hit_rates[1:] == self.recorded_hit_rates[1:]
+        return self.exact == self.prompts and in_blocks and 0 <= self.extra_hits <= self.first_prompts
 
 
 def recorded_prompts(files: Iterable[Path], *, by_model: bool = True) -> list[Prompt]:
@@ -84,6 +93,8 @@ def drift(sent: Sequence[Prompt], recorded: Sequence[Prompt]) -> Drift | None:
         exact=longer.count(0),
         hit_rates=hit_rates(sent),
         recorded_hit_rates=hit_rates(recorded),
+        extra_hits=sum(one.shared_tokens for one in sent) - sum(one.shared_tokens for one in recorded),
+        first_prompts=sum(not one.shared_tokens for one in recorded),
         repeats_a_role=sum(one.repeats_a_role for one in sent),
     )
 

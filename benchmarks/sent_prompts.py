@@ -4,7 +4,7 @@ Reads what `instant_server.py` wrote and prints one JSON object a request, in th
 tokens asked for, the prompt's tokens with the template of `offline_tokenizer.py` and without it, and how many leading
 tokens it shares with whatever earlier prompt shares most. Needs tokenizers and numpy, which AIPerf's environment has.
 
-Run: .venv-aiperf/bin/python benchmarks/sent_prompts.py BODIES TOKENIZER
+Run: .venv-aiperf/bin/python -m benchmarks.sent_prompts BODIES TOKENIZER
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+
+from benchmarks.instant_server import MESSAGE_TOKENS, Texts, pieces, rendered
 
 Ids: TypeAlias = NDArray[np.uint32]
 
@@ -35,18 +37,20 @@ class Prompt:
 
 
 class Tokenizer:
-    """A tokenizer that sees each text once."""
+    """A tokenizer that sees each piece of text once."""
 
     def __init__(self, folder: Path) -> None:
-        from tokenizers import Tokenizer as Tokens
-
-        self._tokens = Tokens.from_file(str(folder / "tokenizer.json"))
+        self._texts = Texts(folder)
         self._known: dict[str, Ids] = {}
 
     def ids(self, text: str) -> Ids:
-        if text not in self._known:
-            self._known[text] = np.array(self._tokens.encode(text, add_special_tokens=False).ids, np.uint32)
-        return self._known[text]
+        parts = [self._ids_once(piece) for piece in pieces(text)]
+        return np.concatenate(parts) if parts else np.empty(0, np.uint32)
+
+    def _ids_once(self, piece: str) -> Ids:
+        if piece not in self._known:
+            self._known[piece] = np.array(self._texts.ids(piece), np.uint32)
+        return self._known[piece]
 
     def prompt(self, body: dict[str, Any]) -> Prompt:
         """Return the prompt of a body: ids, text or messages."""
@@ -56,11 +60,8 @@ class Tokenizer:
         return Prompt(self.ids(prompt) if isinstance(prompt, str) else np.array(prompt, np.uint32), 0)
 
     def _conversation(self, messages: Sequence[dict[str, Any]]) -> Prompt:
-        parts = []
-        for message in messages:
-            parts += [self.ids(f"<|{message['role']}|>"), self.ids(_text(message)), self.ids("<|end|>")]
-        parts.append(self.ids("<|assistant|>"))
-        return Prompt(np.concatenate(parts), 2 * len(messages) + 1)
+        ids = np.concatenate([self.ids(part) for part in rendered(messages)])
+        return Prompt(ids, MESSAGE_TOKENS * len(messages) + 1)
 
 
 def told(bodies: Path, tokenizer: Tokenizer) -> Iterator[dict[str, object]]:
@@ -89,11 +90,6 @@ def shared_tokens(one: Ids, other: Ids) -> int:
         if len(differ):
             return int(differ[0])
     return most
-
-
-def _text(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 def _repeats_a_role(messages: Sequence[dict[str, Any]]) -> bool:
