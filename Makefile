@@ -49,8 +49,8 @@ test-aiperf: environment ## that AIPerf loads what is converted, in an environme
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)
 
-test-data: environment ## replay the published traces whole, with the prefix law on the wire
-	ROTOSCOPE_WHOLE_DATA=1 $(python) -m pytest -n auto tests/test_replayed_data_law.py
+test-data: environment ## replay and convert the published traces whole, with the prefix law on the wire
+	ROTOSCOPE_WHOLE_DATA=1 $(python) -m pytest -n auto tests/test_replayed_data_law.py tests/test_converted_data_law.py
 
 INPUTS ?= 1000000
 fuzz: environment ## feed so many damaged files (INPUTS) to every reader of trace formats
