@@ -69,7 +69,7 @@ class Diagnosis:
 
     checks: Sequence[Check]
     command: str
-    """A line that replays traces on this server, to be pasted."""
+    """A line that replays traces on this server, to be pasted; empty where none can."""
 
     @property
     def exit_code(self) -> int:

@@ -75,7 +75,7 @@ async def examine_async(examination: Examination, *, watch: Callable[[str], None
     command = replay_command(
         known, url, model=examination.model, engine=examination.engine, api_key_env=examination.api_key_env
     )
-    return Diagnosis(checks, command)
+    return Diagnosis(checks, command if known.apis else "")
 
 
 async def _checks(wire: Wire, known: Known, watch: Callable[[str], None], *, pause_s: float) -> list[Check]:

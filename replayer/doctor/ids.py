@@ -60,7 +60,7 @@ def _refusal(answered: Answered) -> Check:
     assert failure is not None
     if failure.kind in (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN):
         return fail("token ids", answered.why, "name the environment variable that holds the key with --api-key-env")
-    if failure.kind in _REFUSED:
+    if failure.kind in _REFUSED or failure.http_status == 501:
         return warn("token ids", f"refused: {answered.why}", "replay with --api chat")
     return fail("token ids", answered.why, "the server does not complete a small prompt: see its log")
 

@@ -19,6 +19,8 @@ Json: TypeAlias = dict[str, Any]
 _LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
 _MOST_SILENCES = 2
 """After so many requests without an answer no more are sent."""
+_MOST_WORDS = 160
+"""Characters of a server's message in a table."""
 _DONE = b"[DONE]"
 
 
@@ -47,10 +49,12 @@ class Reply:
 
     @property
     def why(self) -> str:
-        """Return why it failed, in words: kind of failure, and the server's own."""
+        """Return why it failed, in words: kind of failure, and the beginning of the server's own."""
         if self.failure is None:
             return ""
-        return f"{self.failure.kind.value}{': ' if self.message else ''}{self.message}"
+        message = "an HTML page" if self.message.startswith("<") else self.message
+        shown = message if len(message) <= _MOST_WORDS else f"{message[:_MOST_WORDS]} ..."
+        return f"{self.failure.kind.value}{': ' if shown else ''}{shown}"
 
 
 class Wire:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    url: Annotated[str, typer.Argument(help="Server, with or without /v1.")],
+    url: Annotated[str, typer.Argument(help="Server, with or without /v1.", metavar="URL")],
     model: Annotated[str | None, typer.Option(help="Model, if the server offers several.")] = None,
     engine: Annotated[str | None, typer.Option(help="What runs behind the URL; found out if not given.")] = None,
     timeout: Annotated[float, typer.Option(help="Longest time of one request in seconds.")] = 30.0,
@@ -77,4 +77,5 @@ def _print(diagnosis: Diagnosis, *, as_json: bool) -> None:
         (check.name, words.get(check.verdict, check.verdict), check.seen, check.advice) for check in diagnosis.checks
     ]
     print_table(("check", "result", "what was seen", "what to do"), rows)
-    typer.echo(f"\n{diagnosis.command}")
+    if diagnosis.command:
+        typer.echo(f"\n{diagnosis.command}")

@@ -106,6 +106,28 @@ async def test_a_server_that_completes_nothing_fails_each_check_once_and_is_not_
     assert diagnosis.exit_code == 3
     assert verdicts(diagnosis, "fail") == ["token ids", "replay"]
     assert by_name(diagnosis)["block size"].verdict == "none"
+    assert diagnosis.command == ""
+
+
+@pytest.mark.parametrize("fault", [out_of_order, html, cut, hang])
+@in_event_loop
+async def test_a_server_that_does_not_tell_its_model_is_an_error(fault: Handler) -> None:
+    async with serving(Patient().handlers({"/v1/models": fault})) as url:
+        with pytest.raises(RunFailed):
+            await examined(url, timeout_s=PLENTY_S if fault is not hang else 0.05)
+
+
+@pytest.mark.parametrize("fault", [out_of_order, html])
+@in_event_loop
+async def test_a_model_that_was_given_need_not_be_told(fault: Handler) -> None:
+    async with serving(Patient().handlers({"/v1/models": fault})) as url:
+        diagnosis = await examined(url, model="mine")
+
+    assert diagnosis.exit_code == 0
+    assert by_name(diagnosis)["context"].seen == "8,192 tokens, by its refusal of more"
+    assert diagnosis.command.startswith(
+        f"rotoscope replay TRACES --url {url}/v1 --model mine --profile token --block-size 16"
+    )
 
 
 @in_event_loop

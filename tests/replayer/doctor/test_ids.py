@@ -88,6 +88,7 @@ def refusing(status: int) -> Handler:
         (400, "warn", "--api chat"),
         (404, "warn", "--api chat"),
         (405, "warn", "--api chat"),
+        (501, "warn", "--api chat"),
         (401, "fail", "--api-key-env"),
         (500, "fail", "log"),
         (429, "fail", "log"),

@@ -80,8 +80,20 @@ async def test_a_long_message_is_shortened() -> None:
     async with wire_to(verbose) as wire:
         reply = await wire.get(wire.api / "do")
 
-    assert len(reply.message) < 1000
-    assert "\n" not in reply.message
+    assert len(reply.why) < 200
+    assert reply.why.endswith(" ...")
+    assert "\n" not in reply.why
+
+
+@in_event_loop
+async def test_a_page_is_not_shown() -> None:
+    async def page(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>canary</html>", status=502)
+
+    async with wire_to(page) as wire:
+        reply = await wire.get(wire.api / "do")
+
+    assert reply.why == "server_error: an HTML page"
 
 
 @in_event_loop
