@@ -2,8 +2,8 @@
 
 Branches are sessions with a parent; where they fork and join, and what was waited for, is in the times. The form is that
 of `lib/llm/src/request_trace/types.rs` of ai-dynamo/dynamo at 0366e63, with all that its replay asks for (session,
-arrival, output length, as many hashes as blocks: `lib/data-gen/src/request_trace/load.rs` at 89179d3); that program itself
-was not run.
+arrival, output length, as many hashes as blocks: `lib/data-gen/src/request_trace/load.rs` at 89179d3). The replay of
+ai-dynamo 1.6.1 was tried: it performs such a file, and reuses as much as this program says is best.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _note_trace(trace: Trace, block_size: int, fidelity: Fidelity) -> None:
         fidelity.note(PREFIXES, bool(prefix.tokens % block_size) and prefix.tokens != call.prompt_tokens)
         fidelity.note(BOUNDS, prefix.least != prefix.greatest)
         fidelity.note(OUTPUTS, isinstance(prefix.of, int) and prefix.tokens > prompts[prefix.of])
-        fidelity.note(REASONING, call.reasoning_tokens > 0)
+        fidelity.note(REASONING, call.reasoning_tokens > 0 or call.reasoning_unsized)
         fidelity.note(CHOICES, call.request is not None)
         fidelity.note(ATTEMPTS, call.attempts not in (None, 1) or bool(call.media_tokens) or call.aux)
     for event in trace.events:

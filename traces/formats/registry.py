@@ -185,9 +185,9 @@ def _read_tracelab_csv(source: Source, fidelity: Fidelity) -> list[Member]:
 
 
 def _write_tracelab_csv(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.tracelab_writer import write_csv
+    from rotoscope.traces.formats.tracelab_csv_writer import write_corpus
 
-    return write_csv(members, fidelity, block_size=block_size)
+    return write_corpus(members, fidelity, block_size=block_size)
 
 
 def _read_vcr(source: Source, fidelity: Fidelity) -> list[Member]:

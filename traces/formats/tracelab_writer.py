@@ -1,11 +1,8 @@
-"""Write traces as TraceLab has them: a round a line, or the rows that its replayer reads.
+"""Write traces as TraceLab has them: a round a line, with the hit that a cache that forgets nothing would report.
 
-A branch is a session of its own. JSON lines give the hit that a cache that forgets nothing would report. The CSV gives
-what a prompt keeps of the prompt and answer before it in its session, which is all that the replayer can keep: it fills
-up what else is said to be kept with tokens of its own.
-
-The forms are those of the sample rows and of `replay/src/trace.rs` and `session.rs` of uw-syfi/TraceLab at 0b8a262, with
-the keys that AIPerf tells the format by (`tracelab_trace.py` of ai-dynamo/aiperf at 2f0eba5). Neither program was run.
+A branch is a session of its own. The form is that of the sample rows of uw-syfi/TraceLab at 0b8a262, with the keys that
+AIPerf tells the format by (`tracelab_trace.py` of ai-dynamo/aiperf at 2f0eba5). AIPerf 0.13.0 was tried: its loader takes
+such a file and makes of it as many sessions and requests. TraceLab's own programs were not run.
 """
 
 from __future__ import annotations
@@ -14,13 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 import orjson
 
 from rotoscope.traces.corpus import Member
-from rotoscope.traces.forest import Forest
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.written_times import WrittenTimes, has_clock, written_times
 from rotoscope.traces.model import (
@@ -33,7 +28,6 @@ from rotoscope.traces.model import (
     ToolCall,
     ToolName,
     Trace,
-    Wait,
 )
 
 LENGTHS = Aspect("prompt and output lengths", "kept")
@@ -46,15 +40,9 @@ TIMES = Aspect("times", "approximated", "whole milliseconds")
 ASSUMED = Aspect("missing times", "approximated", "as early as what is before allows")
 NO_CLOCK = Aspect("when traces began", "approximated", "without a common clock all start together", "traces")
 BRANCHES = Aspect("branches", "approximated", "sessions of their own", "branches")
-OWN_PREFIXES = Aspect("prefixes", "kept", "as far as they lie in the round before")
-OTHER_PREFIXES = Aspect("prefixes beyond the round before", "lost", "only that one can be named")
-GAPS = Aspect("tools and waits", "approximated", "one wait behind each answer", "events")
-EMPTY_OUTPUTS = Aspect("empty outputs", "approximated", "one token")
 STRAY_TOOLS = Aspect("tools that no answer asked for", "lost", unit="tools")
 BOUNDS = Aspect("bounds of uncertain prefixes", "lost")
 FIRST_TOKENS = Aspect("times to the first token", "lost")
-DURATIONS = Aspect("times of later rounds", "lost", "they follow from the answers and waits before")
-NO_DOMAINS = Aspect("cache domains", "lost", "rows have no model")
 FINISH = Aspect("finish reasons", "lost")
 CACHED = Aspect("cached tokens", "lost", "the hit is that of a cache that forgets nothing")
 OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events")
@@ -64,19 +52,12 @@ WRITE_ASPECTS = (
     *(PREFIXES, TIMES, ASSUMED, NO_CLOCK, BRANCHES),
     *(STRAY_TOOLS, BOUNDS, FIRST_TOKENS, FINISH, CACHED, OTHERS),
 )
-WRITE_CSV_ASPECTS = (
-    *(LENGTHS, OWN_PREFIXES),
-    *(ASSUMED, NO_CLOCK, BRANCHES, GAPS, EMPTY_OUTPUTS),
-    *(OTHER_PREFIXES, BOUNDS, DURATIONS, FIRST_TOKENS, NO_DOMAINS, FINISH, CACHED, OTHERS),
-)
-
 PROVIDER = "rotoscope"
-CSV_COLUMNS = ("session_id", "arrival_time", "round_idx", "prefix_len", "input_len", "output_len", "tool_wait_after_ms")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class Session:
     """The calls of a branch."""
 
     number: int
@@ -91,7 +72,7 @@ class _Session:
 
 def write_corpus(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
     """Yield the lines of a file, session by session."""
-    sessions = list(_sessions(members, fidelity))
+    sessions = list(sessions_of(members, fidelity))
     _note_rounds(sessions, fidelity)
     for session in sessions:
         tools = _tools_by_call(session.trace)
@@ -104,28 +85,8 @@ def write_corpus(members: Sequence[Member], fidelity: Fidelity, *, block_size: i
             previous = call
 
 
-def write_csv(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    """Yield the rows of a file for TraceLab's replayer, session by session."""
-    sessions = list(_sessions(members, fidelity))
-    _note_rows(sessions, fidelity)
-    yield ",".join(CSV_COLUMNS).encode() + b"\n"
-    for session in sessions:
-        forest = Forest.of_trace(session.trace)
-        arrival_ms = session.times.calls[session.calls[0].call][0]
-        waits = [
-            max(session.times.calls[after.call][0] - session.times.calls[before.call][1], 0.0)
-            for before, after in pairwise(session.calls)
-        ]
-        previous: Call | None = None
-        for index, (call, wait_ms) in enumerate(zip(session.calls, [*waits, 0.0], strict=True)):
-            kept = _kept(forest, previous, call)
-            new, output = call.prompt_tokens - kept, max(call.completion_tokens, 1)
-            cells = (session.number, _number(arrival_ms), index, kept, new, output, _number(wait_ms))
-            yield ",".join(map(str, cells)).encode() + b"\n"
-            previous = call
-
-
-def _sessions(members: Sequence[Member], fidelity: Fidelity) -> Iterator[_Session]:
+def sessions_of(members: Sequence[Member], fidelity: Fidelity) -> Iterator[Session]:
+    """Yield the calls of each branch with calls, and note what becomes of the rest of the traces."""
     number = 0
     for member, times in zip(members, written_times(members), strict=True):
         fidelity.note(ASSUMED, times.assumed)
@@ -138,7 +99,7 @@ def _sessions(members: Sequence[Member], fidelity: Fidelity) -> Iterator[_Sessio
             elif isinstance(event, ParallelStart):
                 fidelity.note(BRANCHES, event.num_branches)
         for calls in branches.values():
-            yield _Session(number, member.trace, times, tuple(calls))
+            yield Session(number, member.trace, times, tuple(calls))
             number += 1
     if len(members) > 1 and not has_clock(members):
         fidelity.note(NO_CLOCK, len(members))
@@ -159,7 +120,7 @@ def _tools_by_call(trace: Trace) -> dict[int, list[ToolCall | ToolName]]:
 
 
 def _round(
-    session: _Session, index: int, call: Call, tools: Sequence[ToolCall | ToolName], *, input_kind: str
+    session: Session, index: int, call: Call, tools: Sequence[ToolCall | ToolName], *, input_kind: str
 ) -> dict[str, Any]:
     start_ms, end_ms = session.extent_ms(call)
     hit = call.prefix.tokens
@@ -188,7 +149,7 @@ def _round(
     }
 
 
-def _tool(session: _Session, call: Call, number: int, tool: ToolCall | ToolName) -> dict[str, Any]:
+def _tool(session: Session, call: Call, number: int, tool: ToolCall | ToolName) -> dict[str, Any]:
     start_ms = end_ms = None
     if isinstance(tool, ToolCall) and tool.time_source != "gap":
         start_ms, end_ms = (round(ms) for ms in session.times.tools[tool.tool_call_id])
@@ -203,53 +164,29 @@ def _tool(session: _Session, call: Call, number: int, tool: ToolCall | ToolName)
     }
 
 
-def _kept(forest: Forest, previous: Call | None, call: Call) -> int:
-    """Return how much of a prompt is the beginning of the stream before it in its session."""
-    if previous is None or previous.domain != call.domain:
-        return 0
-    return min(forest.common_prefix(previous.call, call.call), call.prompt_tokens)
-
-
 def _iso(at_ms: int) -> str:
     return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _number(value: float) -> str:
-    """Write a time to the microsecond, without an exponent."""
-    return f"{value:.3f}".rstrip("0").rstrip(".")
-
-
-def _note_rounds(sessions: Sequence[_Session], fidelity: Fidelity) -> None:
-    _note_calls(sessions, (LENGTHS, DOMAINS, PREFIXES, TIMES), fidelity)
+def _note_rounds(sessions: Sequence[Session], fidelity: Fidelity) -> None:
+    note_calls(sessions, (LENGTHS, DOMAINS, PREFIXES, TIMES), fidelity)
     for session in sessions:
         for call in session.calls:
             fidelity.note(REASONING, call.reasoning_tokens > 0)
-    for trace in _traces(sessions):
+    for trace in traces_of(sessions):
         for event in trace.events:
             if isinstance(event, ToolCall):
                 timed = GAP_TOOLS if event.time_source == "gap" else TOOLS
                 fidelity.note(STRAY_TOOLS if event.call is None else timed)
 
 
-def _note_rows(sessions: Sequence[_Session], fidelity: Fidelity) -> None:
-    _note_calls(sessions, (LENGTHS, NO_DOMAINS, DURATIONS), fidelity)
-    for session in sessions:
-        forest = Forest.of_trace(session.trace)
-        previous: Call | None = None
-        for call in session.calls:
-            is_own = _kept(forest, previous, call) == call.prefix.tokens
-            fidelity.note(OWN_PREFIXES if is_own else OTHER_PREFIXES)
-            fidelity.note(EMPTY_OUTPUTS, not call.completion_tokens)
-            previous = call
-    for trace in _traces(sessions):
-        fidelity.note(GAPS, sum(isinstance(event, ToolCall | Wait) for event in trace.events))
-
-
-def _traces(sessions: Sequence[_Session]) -> list[Trace]:
+def traces_of(sessions: Sequence[Session]) -> list[Trace]:
+    """Return the traces that sessions are of, each once."""
     return list({id(session.trace): session.trace for session in sessions}.values())
 
 
-def _note_calls(sessions: Sequence[_Session], aspects: Sequence[Aspect], fidelity: Fidelity) -> None:
+def note_calls(sessions: Sequence[Session], aspects: Sequence[Aspect], fidelity: Fidelity) -> None:
+    """Note what becomes of all calls, and of what only some have."""
     for session in sessions:
         for aspect in aspects:
             fidelity.note(aspect, len(session.calls))

@@ -1,26 +1,22 @@
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
-import pytest
 from chain_structure import members_of
+from conversations import assert_conversations, conversations
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import corpora
 
-from rotoscope.testing import make_call, make_trace, trace_of
-from rotoscope.traces import Call, DropKvCache, ParallelEnd, ParallelStart, Prefix, ToolCall, Trace, Wait, normalise
+from rotoscope.testing import make_call, trace_of
+from rotoscope.traces import Call, DropKvCache, ParallelEnd, ParallelStart, Prefix, ToolCall, Trace, Wait
 from rotoscope.traces.corpus import Member
-from rotoscope.traces.forest import Forest
 from rotoscope.traces.formats import tracelab_writer as module
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.formats.tracelab import read
-from rotoscope.traces.formats.tracelab_csv import read as read_csv
-from rotoscope.traces.formats.tracelab_writer import write_corpus, write_csv
+from rotoscope.traces.formats.tracelab_writer import write_corpus
 from rotoscope.traces.formats.written_times import written_times
 from rotoscope.traces.model import Branch
 
@@ -31,11 +27,6 @@ def written(members: list[Member], fidelity: Fidelity | None = None) -> bytes:
 
 def rounds(members: list[Member]) -> list[Any]:
     return [json.loads(line) for line in written(members).splitlines()]
-
-
-def rows(members: list[Member], fidelity: Fidelity | None = None) -> list[dict[str, str]]:
-    data = b"".join(write_csv(members, fidelity or Fidelity(), block_size=1))
-    return list(csv.DictReader(io.StringIO(data.decode())))
 
 
 def by_branch(members: list[Member]) -> list[tuple[int, list[Call]]]:
@@ -131,34 +122,6 @@ def test_a_branch_is_a_session_of_its_own() -> None:
     ]
 
 
-def test_a_row_keeps_what_lies_in_the_round_before() -> None:
-    trace = make_trace(turns=2, isl=10, system=8, osl=3, new=4, tool_ms=40.5)
-
-    assert rows(members_of([trace, trace], [0.0, 250.25])) == [
-        {
-            "session_id": str(session),
-            "arrival_time": arrival,
-            "round_idx": str(index),
-            "prefix_len": prefix,
-            "input_len": new,
-            "output_len": "3",
-            "tool_wait_after_ms": wait,
-        }
-        for session, arrival in ((0, "0"), (1, "250.25"))
-        for index, prefix, new, wait in ((0, "0", "10", "40.5"), (1, "13", "4", "0"))
-    ]
-
-
-def test_a_row_keeps_nothing_of_another_domain_and_asks_for_one_token_at_least() -> None:
-    trace = trace_of(make_call(0, 9, osl=0), make_call(1, 9, domain=1), make_call(2, 9, prefix=Prefix(0, 9, "ids")))
-
-    assert [(row["prefix_len"], row["input_len"], row["output_len"]) for row in rows(members_of([trace]))] == [
-        ("0", "9", "1"),
-        ("0", "9", "20"),
-        ("0", "9", "20"),
-    ]
-
-
 LOSSES = trace_of(
     make_call(0, 9, osl=0, ttft_ms=3.0, cached_tokens=4, finish_reason="stop"),
     make_call(1, 9, reasoning_tokens=2, prefix=Prefix(0, 5, "ids", low=2, high=6), at_ms=1.0, duration_ms=1.0),
@@ -200,26 +163,10 @@ def test_what_is_lost_or_approximated_is_counted() -> None:
     }
 
 
-def test_what_rows_lose_or_approximate_is_counted() -> None:
-    fidelity = Fidelity()
-
-    rows(members_of([LOSSES, trace_of()]), fidelity)
-
-    assert dict(fidelity.counts) == {
-        **COMMON,
-        module.NO_DOMAINS: 3,
-        module.DURATIONS: 3,
-        module.OWN_PREFIXES: 2,
-        module.OTHER_PREFIXES: 1,
-        module.EMPTY_OUTPUTS: 1,
-        module.GAPS: 4,
-    }
-
-
 def test_every_aspect_is_declared() -> None:
     declared = {value for value in vars(module).values() if isinstance(value, Aspect)}
 
-    assert declared == {*module.WRITE_ASPECTS, *module.WRITE_CSV_ASPECTS}
+    assert declared == set(module.WRITE_ASPECTS)
 
 
 STARTS = st.lists(st.sampled_from([0.0, 3.0, 7.5, 100.25]), min_size=3, max_size=3)
@@ -253,34 +200,10 @@ def measures(call: Call) -> tuple[int, ...]:
     return call.prompt_tokens, call.completion_tokens, call.reasoning_tokens, hit
 
 
-@st.composite
-def conversations(draw: st.DrawFn) -> Trace:
-    """Calls that each begin like the one before them, all of it or a part."""
-    calls: list[Call] = []
-    for number in range(draw(st.integers(1, 6))):
-        tokens = draw(st.integers(0, calls[-1].stream_tokens)) if calls else 0
-        prefix = Prefix(number - 1 if tokens else None, tokens, "ids")
-        isl, osl = max(tokens + draw(st.integers(0, 5)), 1), draw(st.integers(1, 5))
-        times = {"at_ms": 100.0 * number, "duration_ms": float(draw(st.integers(0, 100)))}
-        calls.append(make_call(number, isl, osl=osl, prefix=prefix, **times))
-    return normalise(trace_of(*calls))
-
-
-@pytest.mark.parametrize("form", ["csv", "rounds"])
 @given(st.lists(conversations(), min_size=1, max_size=3))
-def test_conversations_come_back_with_their_chains(form: str, traces: list[Trace]) -> None:
+def test_conversations_come_back_with_their_chains(traces: list[Trace]) -> None:
     members = members_of(traces, [1000.0 * index for index in range(len(traces))])
-    write, read_form = (write_csv, read_csv) if form == "csv" else (write_corpus, read)
 
-    found = read_form(Source.of_bytes(b"".join(write(members, Fidelity(), block_size=1))), Fidelity())
+    found = read(Source.of_bytes(written(members)), Fidelity())
 
-    assert [member.start_ms for member in found] == [member.start_ms for member in members]
-    for member, other in zip(members, found, strict=True):
-        calls, back = list(member.trace.calls()), list(other.trace.calls())
-        assert [(c.prompt_tokens, c.completion_tokens) for c in back] == [
-            (c.prompt_tokens, c.completion_tokens) for c in calls
-        ]
-        forest, other_forest = Forest.of_trace(member.trace), Forest.of_trace(other.trace)
-        for number in range(1, len(calls)):
-            shared = min(forest.common_prefix(number - 1, number), calls[number].prompt_tokens)
-            assert other_forest.common_prefix(number - 1, number) == shared
+    assert_conversations(members, found)
