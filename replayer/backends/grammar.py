@@ -20,7 +20,7 @@ FLAT_OBJECT = rb'\{(?:"\w++":(?:null|' + STRING + rb"),?)*+\}"
 """Matches an object of nothing but strings and nulls, written without spaces."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usage:
     """Token counts as the server tells them; None where it does not."""
 
@@ -44,7 +44,7 @@ class Skim:
     """Whether each event repeats what those before it brought."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each event that is parsed, which costs half as much
 class Told:
     """What one event says, or several that were skimmed."""
 
