@@ -39,11 +39,11 @@ class IdsRefused(RunFailed):
 
 
 async def check_server(
-    backend: Backend, *, vocabulary: Vocabulary, salt: str | None, notes: Notes, said: Sequence[str] = ()
+    backend: Backend, *, api: str, vocabulary: Vocabulary, salt: str | None, notes: Notes, said: Sequence[str] = ()
 ) -> None:
     """Send one to three small prompts of token ids and note what will make numbers wrong.
 
-    `said` is where the backend puts the server's own words about failures. Raises IdsRefused where token ids are not
+    `api` is the name of the backend's; `said` is where the backend puts the server's own words about failures. Raises IdsRefused where token ids are not
     taken, and RunFailed where nothing will be. A server that fails in another way may do better in the run, which
     tells.
     """
@@ -51,7 +51,7 @@ async def check_server(
     first = Exchange(prompt=prompts.next(_PROMPT_TOKENS), output_tokens=_OUTPUT_TOKENS)
     failure = await backend.perform(first)
     if failure is not None:
-        _judge(failure, notes, " ".join(said[:1]))
+        _judge(failure, api, notes, " ".join(said[:1]))
         return
     for text in _lengths(first):
         notes.add(text)
@@ -70,11 +70,11 @@ def check_context(calls: Sequence[Call], server: Server, notes: Notes) -> None:
         notes.add(f"{too_long} calls are longer than the server's context of {server.context_tokens} tokens: they fail")
 
 
-def _judge(failure: Failure, notes: Notes, said: str) -> None:
+def _judge(failure: Failure, api: str, notes: Notes, said: str) -> None:
     why = f"{failure.kind.value}{': ' if said else ''}{said}"
     if failure.kind in _NOT_TAKEN:
         raise IdsRefused(
-            f"the server takes no prompts of token ids at /v1/completions ({why}): "
+            f"the server takes no prompts of token ids with --api {api} ({why}): "
             "replay with --api chat, or see rotoscope doctor"
         )
     if failure.kind in _KEYS:

@@ -51,7 +51,7 @@ async def choose_way(
 
     name = options.api if options.api != AUTO_API else _API_OF_ENGINE.get(server.engine.name, _IDS_API)
     chosen = await way(name)
-    if options.preflight and name == _IDS_API:
+    if options.preflight and chosen.api.prompts == "ids":
         said: list[str] = []
 
         def hear(kind: FailureKind, message: str) -> None:
@@ -60,7 +60,12 @@ async def choose_way(
         backend = backend_of(chosen.api, hear, min(_LONGEST_TRY_S, options.timeout_s))
         try:
             await check_server(
-                backend, vocabulary=chosen.prompting.vocabulary, salt=options.salt, notes=notes, said=said
+                backend,
+                api=name,
+                vocabulary=chosen.prompting.vocabulary,
+                salt=options.salt,
+                notes=notes,
+                said=said,
             )
         except IdsRefused:
             if options.api != AUTO_API:

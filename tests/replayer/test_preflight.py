@@ -45,7 +45,7 @@ class Answers:
 
 async def noted(answers: Answers, *, vocabulary: Vocabulary = VOCABULARY, salt: str = "salt") -> list[str]:
     notes = Notes(lambda text: None)
-    await check_server(answers, vocabulary=vocabulary, salt=salt, notes=notes)
+    await check_server(answers, api="completions", vocabulary=vocabulary, salt=salt, notes=notes)
     return list(notes.kept)
 
 
@@ -134,12 +134,14 @@ async def test_a_servers_own_words_are_in_the_error_and_in_no_note() -> None:
     notes = Notes(said.append)
     for kind in (FailureKind.SERVER_ERROR, FailureKind.BAD_REQUEST):
         try:
-            await check_server(Answers(fails={1: kind}), vocabulary=VOCABULARY, salt=None, notes=notes, said=["canary"])
+            await check_server(
+                Answers(fails={1: kind}), api="generate", vocabulary=VOCABULARY, salt=None, notes=notes, said=["canary"]
+            )
         except IdsRefused as error:
             said.append(str(error))
 
     assert said[0] == "request failed: server_error: canary"
-    assert "(bad_request: canary)" in said[-1]
+    assert "with --api generate (bad_request: canary)" in said[-1]
     assert "canary" not in str(notes.kept)
 
 

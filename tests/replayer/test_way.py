@@ -74,3 +74,9 @@ async def test_hosted_endpoints_are_not_asked_for_what_they_do_not_take(tmp_path
 
     assert summary.setup.api == "chat"
     assert not [note for note in summary.notes if "made of words" in note]
+
+
+@in_event_loop
+async def test_the_native_api_is_tried_too(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="--api generate"):
+        await replayed(tmp_path, api="generate")
