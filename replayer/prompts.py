@@ -54,6 +54,8 @@ class PromptPlan:
         self._shared: WeakValueDictionary[SharedName, TokenStream] = WeakValueDictionary()
         self._kept: list[TokenStream] = []
         self._separation = Separation()
+        self._noted: set[SharedName] = set()
+        """Shared streams that were made once; those of groups are freed with their sessions and may be made again."""
         self._unseparated_in_sessions = 0
         self.crowded = self._partings.crowded(vocabulary.size)
         """Streams of the run that one token cannot keep apart from all others: too many for the vocabulary."""
@@ -107,7 +109,9 @@ class PromptPlan:
         )
         stream.build()
         stream.seal()
-        self._note(stream)
+        if name not in self._noted:
+            self._noted.add(name)
+            self._note(stream)
         return stream
 
     def _stream(

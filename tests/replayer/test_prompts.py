@@ -290,6 +290,20 @@ def test_the_text_of_a_group_is_freed_with_the_sessions_of_its_copy() -> None:
     assert set(plan._shared) == {SharedName(CAMPAIGN, "s0", None)}
 
 
+def test_a_group_that_is_made_again_for_a_later_session_counts_once() -> None:
+    group, others = SharedPrefix("s1", "group", 60), [SharedPrefix(f"s{n}", "system", 40) for n in (2, 3, 4)]
+    trace = trace_of(make_call(0, isl=61, prefix=Prefix("s1", 60, "ids")), shared_prefixes=[group, *others])
+    plan = plan_of(trace, trace, sessions=2, vocabulary=Vocabulary(0, 3))
+    for number in range(2):
+        session = plan.session(number)
+        session.prompt(0)
+        session.close()
+        del session
+
+    assert plan.crowded > 0
+    assert plan.unseparated == 0
+
+
 def test_a_long_chain_of_calls_can_be_asked_from_its_end() -> None:
     trace = make_trace(turns=3000, isl=50, osl=1, new=1)
 
