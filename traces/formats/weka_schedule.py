@@ -1,7 +1,7 @@
 """When the requests of a Weka trace were sent, and which of its sub-agents ran side by side.
 
-1. Inner times of a sub-agent are relative to its start when the first of them is less than the `t` of its entry. Else
-   they are absolute, and `t` is the start.
+1. Inner times of a sub-agent are relative to its start when the first of them is less than the `t` of its entry, unless
+   as such they would be later than it ran and as absolute ones they fit. Else they are absolute, and `t` is the start.
 2. Where they are relative, an entry with a duration is logged when its result arrives, so its start is t - duration; unless that is before the
    answer that precedes the entry, then `t` is the start. (In the published files every sub-agent with a duration then
    starts within a second after the answer that asked for it, and the parent's next prompt has its result. With `t` as
@@ -116,13 +116,23 @@ def _when(sent: Sent) -> float:
 
 def _agent(entry: SourceAgent, parent: Line) -> Agent:
     start_ms = _start_ms(entry, parent)
-    relative = bool(entry.requests) and entry.requests[0].at_ms < entry.at_ms
+    relative = bool(entry.requests) and entry.requests[0].at_ms < entry.at_ms and not _must_be_absolute(entry, start_ms)
     line = [Sent(request, request.at_ms + (start_ms if relative else 0.0)) for request in entry.requests]
     line.sort(key=_when)
     if line and not relative:
-        start_ms = min(entry.at_ms, line[0].sent_ms)
+        start_ms = min(start_ms if _must_be_absolute(entry, start_ms) else entry.at_ms, line[0].sent_ms)
     ends = [sent.ended_ms or sent.sent_ms for sent in line]
     return Agent(line, start_ms, max([start_ms + (entry.duration_ms or 0.0), *ends]))
+
+
+def _must_be_absolute(entry: SourceAgent, start_ms: float) -> bool:
+    """Say whether requests would be sent after the sub-agent's end if their times were from its start."""
+    if entry.duration_ms is None or not entry.requests:
+        return False
+    first_ms, last_ms = min(r.at_ms for r in entry.requests), max(r.at_ms for r in entry.requests)
+    end_ms = start_ms + entry.duration_ms
+    is_late = last_ms > entry.duration_ms + ROUNDING_MS
+    return is_late and start_ms - ROUNDING_MS <= first_ms and last_ms <= end_ms + ROUNDING_MS
 
 
 def _start_ms(entry: SourceAgent, parent: Line) -> float:

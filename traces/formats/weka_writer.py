@@ -40,6 +40,7 @@ TIMES = Aspect("times of requests", "kept")
 DURATIONS = Aspect("durations of answers", "kept")
 PREFIXES = Aspect("prefixes", "kept", "as block ids")
 AGENTS = Aspect("branches", "kept", "as sub-agents", "branches")
+SYSTEM = Aspect("sizes of system prefixes", "kept", unit="prefixes")
 CUT_PREFIXES = Aspect("prefixes that end within a block", "approximated", "down to whole blocks")
 ASSUMED_TIMES = Aspect("times that are not recorded", "approximated", "as early as what is before allows")
 GAPS = Aspect("tools and waits", "approximated", "one gap between two requests", "tools and waits")
@@ -47,7 +48,7 @@ REASONING = Aspect("reasoning", "approximated", "that there was some, but not ho
 NESTED = Aspect("branches inside branches", "approximated", "as sub-agents of the root", "branches")
 JOINS = Aspect("joins", "approximated", "by their times only", "regions")
 SILENT = Aspect("branches without a call", "approximated", "as a gap, where no sub-agent runs beside them", "branches")
-SYSTEM = Aspect("system prefixes", "approximated", "as a size; in this file they are the same as blocks", "prefixes")
+SHARED = Aspect("what traces share", "lost", "block ids hold in one file", "shared prefixes")
 BOUNDS = Aspect("bounds of prefixes", "lost", "the best value is taken for exact")
 REASONS = Aspect("other reasons of ends", "lost", "the format knows end, length and tools")
 EVIDENCE = Aspect("cached tokens, attempts, side calls, choices of one request", "lost")
@@ -57,9 +58,9 @@ EMBEDDINGS = Aspect("embeddings", "lost", unit="embeddings")
 DROPS = Aspect("dropped caches", "lost", unit="drops")
 
 WRITE_ASPECTS = (
-    *(LENGTHS, DOMAINS, TIMES, DURATIONS, PREFIXES, AGENTS),
-    *(CUT_PREFIXES, ASSUMED_TIMES, GAPS, REASONING, NESTED, JOINS, SILENT, SYSTEM),
-    *(BOUNDS, REASONS, EVIDENCE, MESSAGES, NAMES, EMBEDDINGS, DROPS),
+    *(LENGTHS, DOMAINS, TIMES, DURATIONS, PREFIXES, AGENTS, SYSTEM),
+    *(CUT_PREFIXES, ASSUMED_TIMES, GAPS, REASONING, NESTED, JOINS, SILENT),
+    *(SHARED, BOUNDS, REASONS, EVIDENCE, MESSAGES, NAMES, EMBEDDINGS, DROPS),
 )
 
 _STOPS: dict[FinishReason, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
@@ -198,6 +199,7 @@ def _note(trace: Trace, layout: Layout, block_size: int, fidelity: Fidelity) -> 
     fidelity.note(JOINS, sum(isinstance(event, ParallelEnd) for event in events))
     fidelity.note(SILENT, layout.silent_branches)
     fidelity.note(SYSTEM, sum(prefix.kind == "system" for prefix in trace.shared_prefixes))
+    fidelity.note(SHARED, len(trace.shared_prefixes))
     fidelity.note(BOUNDS, sum(call.prefix.low is not None or call.prefix.high is not None for call in calls))
     fidelity.note(REASONS, sum(call.finish_reason not in _STOPS and call.finish_reason != "unknown" for call in calls))
     fidelity.note(EVIDENCE, sum(_has_evidence(call) for call in calls))

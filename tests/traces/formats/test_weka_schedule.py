@@ -32,6 +32,15 @@ def test_inner_times_that_are_not_less_than_the_entrys_are_absolute_and_it_stand
     assert starts(found) == [[5000]]
 
 
+def test_inner_times_that_would_be_after_the_end_are_absolute_though_the_entry_stands_at_its_end() -> None:
+    entry = agent(71, request(12, [1]), request(70, [2]), duration_ms=60_000)
+
+    found = schedule(request(0, [0], api_time=10), entry)
+
+    assert [sent.sent_ms for sent in found.calls()] == [0, 12_000, 70_000]
+    assert (found.regions[0].start_ms, found.regions[0].end_ms) == (11_000, 71_000)
+
+
 def test_an_entry_whose_duration_reaches_back_to_the_answer_stands_at_its_end() -> None:
     found = schedule(request(0, [0], api_time=10), agent(71, request(0, [1]), duration_ms=60_000))
 
