@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from string import ascii_lowercase
 
+_CONSONANTS = "bcdfghjklmnpqrstvwxyz"
+_VOWELS = "aeiou"
 _COMMON = """
 the and for are but not you all any can had her was one our out day get has him his how man new now old see two way who
 did its let put say she too use big end far few got job lot may men off own run set six ten top try war why yes act add
@@ -22,8 +23,8 @@ COMMON = tuple(f" {word}" for word in _COMMON.split())
 
 def families() -> Sequence[Sequence[str]]:
     """Return the families of candidates, the one that suits most vocabularies first."""
-    letters = [" " + "".join(word) for word in product(ascii_lowercase, repeat=3)]
-    return letters, _characters(0x4E00, 0x9FFF), _characters(0xAC00, 0xD7A3)
+    letters = [" " + "".join(word) for word in product(_CONSONANTS, _VOWELS, _CONSONANTS)]
+    return list(dict.fromkeys((*COMMON, *letters))), _characters(0x4E00, 0x9FFF), _characters(0xAC00, 0xD7A3)
 
 
 def _characters(first: int, last: int) -> list[str]:

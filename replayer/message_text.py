@@ -31,12 +31,12 @@ class MessageText(StreamText):
 
     def append(self, ids: TokenIds) -> None:
         """Add ids at the end."""
+        if not len(ids):
+            return
         spelling = self._spelling
         of_template = (ids >= spelling.template_from) & (ids < spelling.pieces_from)
         cuts = [0, *(np.flatnonzero(of_template[1:] != of_template[:-1]) + 1).tolist(), len(ids)]
         for start, stop in pairwise(cuts):
-            if start == stop:
-                continue
             if of_template[start]:
                 self._write_each(spelling.pieces(ids[start:stop]))
                 self._contents.add(self.end)

@@ -162,9 +162,10 @@ class TokenStream:
 
     def _drawn(self, start: int, stop: int) -> TokenIds:
         ids = draw(key_of(*self.identity), start, stop, self.vocabulary)
-        skipped = start - self.leaves_at - self.layout.lead
-        code, at = self.code[max(skipped, 0) : max(stop - start + skipped, 0)], max(-skipped, 0)
-        ids[at : at + len(code)] = code
+        skipped = start - self.parting.tokens - self.layout.lead
+        if skipped < len(self.code):
+            code, at = self.code[max(skipped, 0) : max(stop - start + skipped, 0)], max(-skipped, 0)
+            ids[at : at + len(code)] = code
         return ids
 
     def _output(self, start: int, stop: int) -> TokenIds:
@@ -182,10 +183,11 @@ class TokenStream:
         """Return a text of the first tokens of the stream that may grow; what it holds of the output stays as it is."""
         assert self.text is not None
         if tokens > self.written:
-            own = self.own[self.written - self.leaves_at : tokens - self.leaves_at]
-            fed = self._feed(max(tokens - self.prompt_tokens, 0))[max(self.written - self.prompt_tokens, 0) :]
+            fed = self._feed(max(tokens - self.prompt_tokens, 0))
             self.text = self.text.continued(self.written)
-            self.text.append(np.concatenate([own, fed]))
+            if self.written < self.prompt_tokens:
+                self.text.append(self.own[self.written - self.leaves_at : tokens - self.leaves_at])
+            self.text.append(fed[max(self.written - self.prompt_tokens, 0) :])
             self.written = tokens
         return self.text.continued(tokens)
 
