@@ -37,6 +37,10 @@ _KEYS = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
 class IdsRefused(RunFailed):
     """Say that a server does not take prompts of token ids."""
 
+    def __init__(self, message: str, *, kind: FailureKind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
 
 async def check_server(
     backend: Backend, *, api: str, vocabulary: Vocabulary, salt: str | None, notes: Notes, said: Sequence[str] = ()
@@ -75,7 +79,8 @@ def _judge(failure: Failure, api: str, notes: Notes, said: str) -> None:
     if failure.kind in _NOT_TAKEN:
         raise IdsRefused(
             f"the server takes no prompts of token ids with --api {api} ({why}): "
-            "replay with --api chat, or see rotoscope doctor"
+            "replay with --api chat, or see rotoscope doctor",
+            kind=failure.kind,
         )
     if failure.kind in _KEYS:
         raise RunFailed(

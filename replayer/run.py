@@ -15,7 +15,7 @@ from typing import TypeAlias
 import aiohttp
 
 from rotoscope.replayer.backends.apis import Api
-from rotoscope.replayer.backends.engines import ANY_ENGINE, engine_named
+from rotoscope.replayer.backends.engines import ANY_ENGINE, Engine, engine_named
 from rotoscope.replayer.backends.http import HttpBackend, Tell
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.connection import client_session
@@ -35,7 +35,7 @@ from rotoscope.replayer.server_metrics.window import CountedWindow
 from rotoscope.replayer.session import Part, Performed
 from rotoscope.replayer.setup import Setup, choose_profile, setup_of
 from rotoscope.replayer.summary import Summary, findings, summarise
-from rotoscope.replayer.way import choose_way
+from rotoscope.replayer.way import Ways
 from rotoscope.traces.analysis.profiles import EngineProfile
 from rotoscope.traces.errors import RunFailed, UnusableInput
 from rotoscope.traces.model import Trace
@@ -76,11 +76,11 @@ async def replay_async(
     profile = choose_profile(options, server)
     check_context([call for part in parts for call in part.calls.values()], server, notes)
     async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:
-        way = await choose_way(options, server, notes, http=http, backend_of=partial(_backend, http, options, server))
+        way = await Ways(options, server, notes, http, partial(_backend, http, options, server.model)).choose()
         prompting = way.prompting
         setup = setup_of(
             replace(options, api=way.api.name),
-            server,
+            replace(server, engine=way.engine),
             traces=len(traces),
             profile=profile,
             vocabulary=prompting.vocabulary,
@@ -222,14 +222,20 @@ def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohtt
 
 
 def _backend(
-    http: aiohttp.ClientSession, options: ReplayOptions, server: Server, api: Api, tell: Tell, timeout_s: float
+    http: aiohttp.ClientSession,
+    options: ReplayOptions,
+    model: str,
+    engine: Engine,
+    api: Api,
+    tell: Tell,
+    timeout_s: float,
 ) -> HttpBackend:
     return HttpBackend(
         http,
         api_url(options.url),
         api=api,
-        model=server.model,
-        engine=server.engine,
+        model=model,
+        engine=engine,
         timeout_s=timeout_s,
         clock=LoopClock(),
         tell=tell,

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
+from completion_server import good_answer, serving_completions, stream
 from event_loops import in_event_loop
 from raw_server import Handler, serving
 
@@ -80,3 +82,39 @@ async def test_hosted_endpoints_are_not_asked_for_what_they_do_not_take(tmp_path
 async def test_the_native_api_is_tried_too(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="--api generate"):
         await replayed(tmp_path, api="generate")
+
+
+def choosy(field: str | None) -> Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]:
+    """Return a server of completions that refuses fields it does not know, but for one that makes it return ids."""
+    known = {"model", "stream", "stream_options", "temperature", "ignore_eos", "max_tokens", "min_tokens", "prompt"}
+
+    async def answer(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if set(body) - known - {field}:
+            return web.json_response({"error": {"message": "extra fields not permitted"}}, status=400)
+        return await stream(request, good_answer(body))
+
+    return answer
+
+
+@pytest.mark.parametrize(("field", "engine"), [("detokenize", "trtllm"), ("return_token_ids", "any")])
+@in_event_loop
+async def test_a_server_that_does_not_tell_its_engine_is_asked_as_others_are(
+    field: str, engine: str, tmp_path: Path
+) -> None:
+    async with serving_completions(choosy(field)) as server:
+        options = ReplayOptions(url=server.url, folder=tmp_path, gaps=NO_GAPS)
+        summary = await replay_async([make_trace(turns=2)], options)
+
+    assert (summary.setup.api, summary.setup.engine, summary.exit_code) == ("completions", engine, 0)
+    assert summary.without_ids == 0
+    assert any("--engine trtllm" in note for note in summary.notes) is (engine == "trtllm")
+
+
+@in_event_loop
+async def test_an_engine_that_is_told_is_not_doubted(tmp_path: Path) -> None:
+    async with serving_completions(choosy("detokenize"), cards=[{"id": "m", "owned_by": "vllm"}]) as server:
+        options = ReplayOptions(url=server.url, folder=tmp_path, api="completions")
+        with pytest.raises(RunFailed, match="extra fields not permitted"):
+            await replay_async([make_trace()], options)
+
+    assert len(server.bodies) == 1
