@@ -21,11 +21,13 @@ from rotoscope.traces import (
     Trace,
     TraceEvent,
     Wait,
+    normalise,
 )
 from rotoscope.traces.analysis.optimum import planned_hits
 from rotoscope.traces.analysis.reference import analyse_as_reference, replay_as_reference
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.recognise import open_trace
+from rotoscope.traces.formats.trtllm import read_trtllm
 from rotoscope.traces.formats.trtllm_order import ordered
 from rotoscope.traces.formats.trtllm_unlike import unlike
 from rotoscope.traces.formats.trtllm_writer import write_trace
@@ -90,7 +92,7 @@ def alike(draw: st.DrawFn) -> Trace:
             for child in range(width):
                 run.converse((region, child))
             run.events.append(ParallelEnd(region=region))
-    return trace_of(*run.events, shared_prefixes=[SharedPrefix("s0", "system", 5)])
+    return normalise(trace_of(*run.events, shared_prefixes=[SharedPrefix("s0", "system", 5)]))
 
 
 @given(alike())
@@ -102,6 +104,15 @@ def test_what_keeps_the_rule_replays_alike_and_their_tools_say_so(trace: Trace) 
     analysed = analyse_as_reference(data).requests
     assert [request.prompt_tokens for request in analysed] == [call.prompt_tokens for call in trace.calls()]
     assert [request.hit_tokens for request in analysed] == planned_hits(trace)
+
+
+@given(alike())
+def test_what_replays_alike_is_read_with_the_same_prefixes(trace: Trace) -> None:
+    again = read_trtllm(write_trace(trace, Fidelity()))
+
+    assert [(c.prefix.of, c.prefix.tokens) for c in again.calls()] == [
+        (c.prefix.of, c.prefix.tokens) for c in trace.calls()
+    ]
 
 
 def _in_their_eyes(call: Call) -> Call:
