@@ -209,7 +209,7 @@ def _source_row(request: Request) -> SourceRow:
         at_ms=request.start_ms,
         prompt_tokens=request.prompt_tokens,
         completion_tokens=request.completion_tokens or 0,
-        block_ids=request.block_ids,
+        block_ids=(),
         model=request.model,
         session=None,
         delay_ms=None,

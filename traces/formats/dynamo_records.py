@@ -8,12 +8,13 @@ and `record.rs` of ai-dynamo/dynamo at 0366e63 (dynamo.request.trace.v1), `lib/l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import Any, TypeAlias
 
 from rotoscope.traces.errors import TraceError
+from rotoscope.traces.formats.block_hashes import block_hashes
 from rotoscope.traces.formats.fields import MAX_TIME_MS, Fields, Notes
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import FinishReason
@@ -23,7 +24,6 @@ SCHEMAS = ("dynamo.request.trace.v1", "dynamo.agent.trace.v1")
 LAST_UNIX_MS = 2**53
 MOST_CHOICES = 128
 """The most that the OpenAI API gives."""
-_MOST_HASH = 2**64 - 1
 
 SessionId: TypeAlias = tuple[str, str]
 """The run it belongs to, empty where the file knows none, and its own id."""
@@ -51,7 +51,7 @@ class Request:
     cached_tokens: int | None
     block_size: int
     """0 where the request has no hashes."""
-    block_ids: tuple[int, ...]
+    block_ids: Sequence[int]
     start_ms: int
     end_ms: float
     ttft_ms: float | None
@@ -227,21 +227,15 @@ def _times(fields: Fields, request: Fields) -> tuple[int, float]:
     return received_ms, received_ms + total_ms if total_ms is not None else float(max(at_ms, received_ms))
 
 
-def _replay(request: Fields) -> tuple[int, int, tuple[int, ...]]:
+def _replay(request: Fields) -> tuple[int, int, Sequence[int]]:
     """Return block size, prompt length and ids; a request without hashes has the length that the server counted."""
     if "replay" not in request:
         return 0, request.count_or("input_tokens", 0), ()
     replay = request.inner("replay")
     block_size = replay.count("trace_block_size", least=1)
     prompt_tokens = replay.count("input_length")
-    block_ids = replay.integers("input_sequence_hashes")
-    expected = -(-prompt_tokens // block_size)
-    if len(block_ids) != expected:
-        raise replay.error(
-            "input_sequence_hashes", f"expected {expected} hashes for {prompt_tokens} tokens, found {len(block_ids)}"
-        )
-    if block_ids and not 0 <= min(block_ids) <= max(block_ids) <= _MOST_HASH:
-        raise replay.error("input_sequence_hashes", "expected integers of 64 bits")
+    blocks = -(-prompt_tokens // block_size)
+    block_ids = block_hashes(replay, "input_sequence_hashes", prompt_tokens=prompt_tokens, blocks=blocks)
     return block_size, prompt_tokens, block_ids
 
 

@@ -126,7 +126,7 @@ def _row(record: Record) -> SourceRow:
         at_ms=record.arrival_ms,
         prompt_tokens=record.prompt_tokens,
         completion_tokens=record.completion_tokens,
-        block_ids=record.block_ids or (),
+        block_ids=(),
         model=None,
         session=None,
         delay_ms=None,

@@ -7,14 +7,14 @@ up to the end of a block, whole blocks only, and know nothing of images; those h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rotoscope.traces.errors import TraceError
+from rotoscope.traces.formats.block_hashes import block_hashes
 from rotoscope.traces.formats.fields import MAX_TIME_MS, Fields, Notes
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import FinishReason
-
-_MOST_HASH = 2**64 - 1
 
 _FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -37,7 +37,7 @@ class Record:
     ttft_ms: float
     duration_ms: float | None
     """None where the file does not tell how long the tokens behind the first took."""
-    block_ids: tuple[int, ...] | None
+    block_ids: Sequence[int] | None
     """One a whole block."""
     images: tuple[str, ...]
     """Only to tell them apart."""
@@ -126,20 +126,13 @@ def _gaps_ms(fields: Fields) -> float | None:
     return None
 
 
-def _block_ids(fields: Fields, prompt_tokens: int, block_size: int | None) -> tuple[int, ...] | None:
+def _block_ids(fields: Fields, prompt_tokens: int, block_size: int | None) -> Sequence[int] | None:
     if "block_hashes" not in fields:
         return () if block_size is not None and prompt_tokens < block_size else None
     if block_size is None:
         raise fields.error("block_hashes", "expected a block_size in the meta line at the top of the file")
-    block_ids = fields.integers("block_hashes")
-    expected = prompt_tokens // block_size
-    if len(block_ids) != expected:
-        raise fields.error(
-            "block_hashes", f"expected {expected} hashes for {prompt_tokens} tokens, found {len(block_ids)}"
-        )
-    if block_ids and not 0 <= min(block_ids) <= max(block_ids) <= _MOST_HASH:
-        raise fields.error("block_hashes", "expected integers of 64 bits")
-    return block_ids
+    blocks = prompt_tokens // block_size
+    return block_hashes(fields, "block_hashes", prompt_tokens=prompt_tokens, blocks=blocks)
 
 
 def _finish_reason(fields: Fields) -> FinishReason:

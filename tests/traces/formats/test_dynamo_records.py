@@ -32,7 +32,7 @@ def test_a_request_is_read_with_its_hashes_times_and_tools() -> None:
 
     (request,) = records(record).requests
 
-    assert (request.prompt_tokens, request.block_size, request.block_ids) == (7, 4, (7, 8))
+    assert (request.prompt_tokens, request.block_size, list(request.block_ids)) == (7, 4, [7, 8])
     assert (request.start_ms, request.end_ms, request.ttft_ms) == (1000, 1100, 12.5)
     assert (request.completion_tokens, request.cached_tokens) == (5, 4)
     assert (request.asked, request.finish_reason, request.choices) == ((("t", "ls"),), "tool_calls", 1)
