@@ -13,7 +13,8 @@ from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
 from rotoscope.replayer.summary import Summary
-from rotoscope.traces import Trace
+from rotoscope.testing import make_call, trace_of
+from rotoscope.traces import Prefix, Trace
 
 
 async def replayed(trace: Trace, folder: Path, *, sessions: int = 1, concurrency: int = 1) -> Summary:
@@ -46,3 +47,16 @@ def test_concurrent_sessions_never_hit_more_than_the_optimum(tmp_path: Path) -> 
     ]
     assert all(cached <= best for cached, best in pairs)
     assert sum(cached for cached, _ in pairs) > 0
+
+
+def test_what_messages_cannot_hold_is_told(tmp_path: Path) -> None:
+    first = make_call(0, isl=100, osl=20)
+    inside_the_template, too_short = make_call(1, isl=120, prefix=Prefix(0, 98, "ids")), make_call(2, isl=4)
+
+    summary = asyncio.run(replayed(trace_of(first, inside_the_template, too_short), tmp_path))
+
+    assert summary.isl_error is not None
+    assert summary.isl_mismatches == 1
+    assert any("1 prompts are longer than recorded" in note for note in summary.notes)
+    assert any("4 prompt tokens cannot be shared" in note for note in summary.notes)
+    assert any("1 requests: the server counted another number" in note for note in summary.notes)

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import corpora
 
+from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.messages import Messages
 from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
 from rotoscope.replayer.token_streams import SharedName
 from rotoscope.replayer.tokens import Vocabulary
+from rotoscope.replayer.words import Words
 from rotoscope.testing import CAMPAIGN, make_call, make_trace, trace_of
 from rotoscope.traces import Prefix, SharedPrefix, SharedPrefixLink, Trace, UnusableInput
 
@@ -349,3 +352,21 @@ def test_a_server_that_returns_the_drawn_ids_changes_no_byte() -> None:
     forced.output(0, silent.ids(1)[100:120].tolist())
 
     assert [forced.prompt(call) for call in range(3)] == [silent.prompt(call) for call in range(3)]
+
+
+def test_what_messages_lose_is_counted_over_all_sessions() -> None:
+    template = ChatTemplate(head=5, turn=11, back=6, tail=11, common=11)
+    loses = trace_of(make_call(0, isl=100, osl=20), make_call(1, isl=120, prefix=Prefix(0, 95, "ids")))
+    short = trace_of(make_call(0, isl=10))
+    words = Words([" the", " cat", " sat"])
+    plan = PromptPlan(
+        [loses, short],
+        seed=1,
+        salt="salt",
+        sessions=3,
+        vocabulary=words.vocabulary,
+        rendering=Messages(words, template),
+    )
+
+    assert (plan.lost_tokens, plan.too_short) == (12, 1)
+    assert (plan_of(loses).lost_tokens, plan_of(short).too_short) == (0, 0)

@@ -4,6 +4,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 from event_loops import in_jumping_loop
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +111,16 @@ async def test_a_call_may_end_before_the_one_that_it_begins_like() -> None:
 
     assert [one.call for one in lanes.requests] == [1, 0]
     assert lanes.sent.optimal_tokens(lanes.requests, PROFILES["token"]) == [30, 30]
+
+
+@in_jumping_loop
+async def test_a_prompt_sent_before_the_run_counts_among_what_is_in_the_cache() -> None:
+    trace = trace_of(make_call(0, isl=10, osl=2))
+    plan = PromptPlan([trace], seed=1, salt="salt", sessions=1, vocabulary=VOCABULARY)
+    lanes = lanes_of([trace], VirtualServer(), sessions=1, concurrency=1)
+    ids = np.concatenate([plan.session(0).ids(0)[:6], np.array([7], np.uint32)])
+    lanes.sent.add_first(ids, sent_s=-2.0, first_token_s=-1.0)
+
+    await lanes.perform()
+
+    assert lanes.sent.optimal_tokens(lanes.requests, PROFILES["token"]) == [6]

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from rotoscope.replayer.calibration import Calibration
+from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
 from rotoscope.replayer.setup import Setup, choose_profile, choose_vocabulary, public_model_name, setup_of
 from rotoscope.replayer.tokens import Vocabulary
+from rotoscope.replayer.words import Words
 
 URL = "http://127.0.0.1:1"
 SIMULATOR = Server("m", simulated=True, profile="vllm", block_size=32, vocabulary=Vocabulary(5, 500))
@@ -89,3 +92,15 @@ def test_each_trace_is_performed_once_unless_sessions_are_given() -> None:
 )
 def test_of_a_path_only_the_last_part_is_told(model: str, name: str) -> None:
     assert public_model_name(model) == name
+
+
+def test_prompts_of_words_are_told_with_their_template() -> None:
+    template = ChatTemplate(head=5, turn=11, back=6, tail=11, common=11)
+    calibration = Calibration(Words([" the", " cat"]), "tokenizer", template, "usage")
+    given = ReplayOptions(url=URL, api="chat")
+    profile = choose_profile(given, SIMULATOR)
+
+    told = setup_of(given, SIMULATOR, traces=3, profile=profile, vocabulary=Vocabulary(0, 2), calibration=calibration)
+
+    assert (told.api, told.words, told.template, told.tokens_from) == ("chat", 2, template, "usage")
+    assert (setup().words, setup().template, setup().tokens_from) == (None, None, None)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from replay_doubles import make_request_result, make_session_result, make_setup
 
+from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.summary import Counted, Summary, summarise
@@ -37,6 +38,17 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     assert rows["job latency"][0] == "10.000 s"
     assert rows["jobs/h/user"][0] == "360.0"
     assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
+
+
+def test_prompts_of_words_are_told_with_the_error_of_their_lengths() -> None:
+    template = ChatTemplate(head=5, turn=11, back=6, tail=11, common=11)
+    setup = make_setup(api="chat", words=399, template=template, tokens_from="usage")
+    summary = replace(summary_of([replace(REQUEST, prompt_tokens=97)], SESSIONS), setup=setup)
+
+    rows = {name.strip(): (value, meaning) for name, value, meaning in outcome_rows(summary)}
+    assert rows["prompts"] == ("399 words", "chat, template 5 + 11 tokens, 6 between turns, from usage")
+    assert ("  error of ISL", "3.0", "3.0", "3.0", "3.0", "3.0") in list(distribution_rows(summary))
+    assert "prompts" not in [row[0] for row in outcome_rows(summary_of([REQUEST], SESSIONS))]
 
 
 def test_the_servers_own_rate_stands_below_that_of_its_answers() -> None:
