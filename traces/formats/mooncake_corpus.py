@@ -166,7 +166,7 @@ def _zero_ms(rows: Sequence[SourceRow]) -> float:
 def _campaign(rows: Sequence[SourceRow], tree: BlockTree) -> str:
     """Return an id that depends on what a file says, but not on how its blocks are named."""
     digest = hashlib.sha256()
-    digest.update(array("q", tree.parents).tobytes())
+    digest.update(tree.parents.tobytes())
     digest.update(array("q", _numbers(rows, tree)).tobytes())
     digest.update(array("d", [-1.0 if row.at_ms is None else row.at_ms for row in rows]).tobytes())
     return derived_id(FORMAT, "campaign of", digest.hexdigest())

@@ -11,7 +11,8 @@ Content is dropped where it stands beside lengths; ids that may be names are com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rotoscope.traces.errors import TraceError
@@ -82,7 +83,7 @@ class SourceRow:
     """On the clock of the file."""
     prompt_tokens: int
     completion_tokens: int
-    block_ids: tuple[int, ...]
+    block_ids: Sequence[int]
     """Empty where the row does not say what its prompt shares."""
     model: str | None
     session: str | None
@@ -204,8 +205,13 @@ def _clock_ms(fields: Fields, name: str, *, unit_ms: float = 1.0) -> float | Non
     return round(float(value * unit_ms), 3)
 
 
-def _block_ids(fields: Fields) -> tuple[int, ...]:
-    return fields.integers("hash_ids") if "hash_ids" in fields else ()
+def _block_ids(fields: Fields) -> Sequence[int]:
+    """Return the ids in as little room as they need: there are millions in some files."""
+    ids = fields.integers("hash_ids") if "hash_ids" in fields else ()
+    try:
+        return array("q", ids)
+    except OverflowError:
+        return ids
 
 
 def _identity(fields: Fields, name: str) -> int:

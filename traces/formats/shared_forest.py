@@ -17,6 +17,7 @@ Every cache domain has a tree of its own, so that its shared prefixes are its ow
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +47,7 @@ class Row:
 class Path:
     """A prompt in the tree."""
 
-    nodes: tuple[int, ...]
+    nodes: array[int]
     """One a block."""
     known: int
     """How many of them an earlier prompt has."""
@@ -63,9 +64,9 @@ class BlockTree:
     block_size: int
     paths: list[Path] = field(default_factory=list)
     """By row."""
-    parents: list[int] = field(default_factory=list)
+    parents: array[int] = field(default_factory=lambda: array("q"))
     """By node; below 0 where a node is a first block."""
-    ends: list[int] = field(default_factory=list)
+    ends: array[int] = field(default_factory=lambda: array("q"))
     """By node: how many tokens of a prompt end with it."""
     _nodes: dict[int, int] = field(default_factory=dict)
     """The first node of an id."""
@@ -75,10 +76,12 @@ class BlockTree:
         """Add the next prompt."""
         known = self._known(block_ids, prompt_tokens, -1 - domain)
         new = self._new(block_ids[len(known) :], prompt_tokens, known, -1 - domain)
-        self.paths.append(Path((*known, *new), len(known)))
+        nodes = array("q", known)
+        nodes.extend(new)
+        self.paths.append(Path(nodes, len(known)))
         return self.paths[-1]
 
-    def whole_blocks(self, path: Path, prompt_tokens: int) -> tuple[int, ...]:
+    def whole_blocks(self, path: Path, prompt_tokens: int) -> array[int]:
         """Return the nodes of a path that end with a whole block."""
         return path.nodes[: prompt_tokens // self.block_size]
 
@@ -102,9 +105,11 @@ class BlockTree:
         first = len(self.ends)
         nodes = range(first, first + len(block_ids))
         if nodes:
-            self.parents += (known[-1] if known else root, *nodes[:-1])
-            self.ends += (self.block_size * (len(known) + number) for number in range(1, len(nodes)))
-            self.ends.append(min(self.block_size * (len(known) + len(nodes)), prompt_tokens))
+            self.parents.append(known[-1] if known else root)
+            self.parents.extend(nodes[:-1])
+            end, last = self.block_size * len(known), self.block_size * (len(known) + len(nodes))
+            self.ends.extend(range(end + self.block_size, last, self.block_size))
+            self.ends.append(min(last, prompt_tokens))
         for node, block in zip(nodes, block_ids, strict=True):
             if self._nodes.setdefault(block, node) != node:
                 self._others[self.parents[node], block, self.ends[node]] = node

@@ -148,6 +148,13 @@ def test_text_beside_the_lengths_and_what_is_unknown_is_left_out_and_counted() -
     assert "secret" not in repr(file.rows)
 
 
+def test_ids_of_64_bits_are_told_apart() -> None:
+    big = 2**64 - 1
+    members = read(row(0, big, 1), row(0, big, 2), row(0, -1, 3), row(0, 2**63, 4))
+
+    assert [call.prefix.of for member in members for call in member.trace.calls()] == ["s0", "s0", None, None]
+
+
 def test_the_other_names_of_fields_are_known() -> None:
     fields = {"created_time": 3, "input_tokens": 512, "output_tokens": 4, "hash_ids": [1], "delay_ms": 7}
 
