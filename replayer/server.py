@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from rotoscope.traces.errors import RunFailed, UnusableInput
 DEFAULT_VOCABULARY = Vocabulary(1000, 30000)
 """Where the server does not tell its own: ordinary tokens in every model of the field."""
 
+_ENDS_WITH_VERSION = re.compile(r"/v[0-9]+[a-z0-9]*(/openai)?$")
+"""As the paths of hosted endpoints do that have another version than 1, or several APIs below it."""
 _LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
 
 
@@ -38,7 +41,7 @@ class Server:
 
 
 def api_url(text: str) -> URL:
-    """Return the URL of the API, up to and with `/v1`, from one given with or without it."""
+    """Return the URL of the API, up to and with its version, from one given with or without it: `/v1` if none is."""
     try:
         url = URL(text if "://" in text else f"http://{text}")
     except ValueError as error:
@@ -48,7 +51,7 @@ def api_url(text: str) -> URL:
     if url.query_string or url.fragment:
         raise UnusableInput("expected a URL without ? and #, up to and with /v1")
     path = url.path.rstrip("/")
-    return url.with_path(path if path.endswith("/v1") else f"{path}/v1")
+    return url.with_path(path if _ENDS_WITH_VERSION.search(path) else f"{path}/v1")
 
 
 def ordinary_ids(n_vocab: int) -> Vocabulary:
