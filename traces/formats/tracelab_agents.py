@@ -11,8 +11,9 @@ Only tools that hold up the agent until the sub-agent has ended are looked at, a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from rotoscope.traces.formats.tracelab_rounds import Round
 
@@ -34,6 +35,10 @@ class _Extent:
         return self.start_ms <= other.start_ms and other.end_ms <= self.end_ms
 
 
+_Window: TypeAlias = tuple[_Extent, str]
+"""A call that may have run sub-agents, and its session."""
+
+
 @dataclass(slots=True)
 class Links:
     """Sub-agents with the sessions that ran them."""
@@ -46,25 +51,49 @@ class Links:
 def links_of(sessions: Mapping[str, Sequence[Round]]) -> Links:
     """Return the links between sessions; a parent is always longer than its sub-agents."""
     extents = {name: extent for name, rounds in sessions.items() if (extent := _extent(rounds)) is not None}
-    windows: dict[object, list[tuple[_Extent, str]]] = defaultdict(list)
+    windows: dict[object, list[_Window]] = defaultdict(list)
     for name, rounds in sessions.items():
         for round_ in rounds:
             windows[round_.place] += ((window, name) for window in _windows(round_))
+    children: dict[object, list[str]] = defaultdict(list)
+    for name in extents:
+        children[sessions[name][0].place].append(name)
     links = Links()
-    for name, extent in extents.items():
-        found = [
-            (window, parent)
-            for window, parent in windows.get(sessions[name][0].place, ())
-            if window.holds(extent) and parent != name and extents[parent].length_ms > extent.length_ms
-        ]
-        if not found:
-            continue
-        parent = min(found, key=lambda item: item[0].length_ms)[1]
-        if all(other == parent or window.holds(extents[parent]) for window, other in found):
-            links.parents[name] = parent
-        else:
-            links.doubtful += 1
+    for place, names in children.items():
+        if place in windows:
+            for name, open_windows in _in_time(names, windows[place], extents):
+                _link(name, open_windows, extents, links)
     return links
+
+
+def _in_time(
+    names: Sequence[str], windows: Sequence[_Window], extents: Mapping[str, _Extent]
+) -> Iterator[tuple[str, list[_Window]]]:
+    """Yield sessions by their start, each with the windows that are open then."""
+    coming = sorted(windows, key=lambda window: window[0].start_ms, reverse=True)
+    open_windows: list[_Window] = []
+    for name in sorted(names, key=lambda name: extents[name].start_ms):
+        start_ms = extents[name].start_ms
+        while coming and coming[-1][0].start_ms <= start_ms:
+            open_windows.append(coming.pop())
+        open_windows = [window for window in open_windows if window[0].end_ms >= start_ms]
+        yield name, open_windows
+
+
+def _link(name: str, windows: Sequence[_Window], extents: Mapping[str, _Extent], links: Links) -> None:
+    extent = extents[name]
+    found = [
+        (window, parent)
+        for window, parent in windows
+        if window.holds(extent) and parent != name and extents[parent].length_ms > extent.length_ms
+    ]
+    if not found:
+        return
+    parent = min(found, key=lambda item: item[0].length_ms)[1]
+    if all(other == parent or window.holds(extents[parent]) for window, other in found):
+        links.parents[name] = parent
+    else:
+        links.doubtful += 1
 
 
 def _extent(rounds: Sequence[Round]) -> _Extent | None:

@@ -46,42 +46,61 @@ def written_times(members: Sequence[Member]) -> list[WrittenTimes]:
 def times_of(trace: Trace) -> WrittenTimes:
     """Return the times of a trace from its own start."""
     times = WrittenTimes()
-    until: dict[Branch | None, float] = {None: 0.0}
-    regions: dict[int, tuple[Branch | None, float]] = {}
+    until = _Until()
     for event in trace.events:
         branch = event.branch
-        if branch not in until:
-            assert branch is not None
-            until[branch] = regions[branch[0]][1]
         match event:
             case Call():
-                start_ms = until[branch] if event.at_ms is None else event.at_ms
+                start_ms = until.of(branch) if event.at_ms is None else event.at_ms
                 times.calls[event.call] = start_ms, start_ms + (event.duration_ms or 0.0)
                 times.assumed += event.at_ms is None or event.duration_ms is None
-                until[branch] = max(until[branch], times.calls[event.call][1])
+                until.raise_to(branch, times.calls[event.call][1])
             case ToolCall():
-                start_ms = until[branch] if event.at_ms is None else event.at_ms
+                start_ms = until.of(branch) if event.at_ms is None else event.at_ms
                 times.tools[event.tool_call_id] = start_ms, start_ms + event.duration_ms
-                until[branch] = max(until[branch], start_ms + event.duration_ms)
+                until.raise_to(branch, start_ms + event.duration_ms)
             case Wait():
-                start_ms = until[branch] if event.at_ms is None else event.at_ms
-                until[branch] = max(until[branch], start_ms + event.duration_ms)
+                start_ms = until.of(branch) if event.at_ms is None else event.at_ms
+                until.raise_to(branch, start_ms + event.duration_ms)
             case ParallelStart():
-                regions[event.region] = branch, until[branch]
+                until.fork(branch, event)
             case ParallelEnd():
-                ends = [
-                    ms for child, ms in until.items() if child is not None and _is_below(child, event.region, regions)
-                ]
-                until[branch] = max([until[branch], *ends])
+                until.raise_to(branch, until.end_of(event.region))
             case _:
                 pass
     return times
 
 
-def _is_below(branch: Branch | None, region: int, regions: dict[int, tuple[Branch | None, float]]) -> bool:
-    """Say whether a branch is one of a region, or comes from one."""
-    while branch is not None:
-        if branch[0] == region:
-            return True
-        branch = regions[branch[0]][0]
-    return False
+@dataclass(slots=True)
+class _Until:
+    """Until when each branch has come."""
+
+    branches: dict[Branch | None, float] = field(default_factory=lambda: {None: 0.0})
+    started: dict[int, tuple[float, int]] = field(default_factory=dict)
+    """By region: when it forked, and how many branches it has."""
+    regions: dict[Branch | None, list[int]] = field(default_factory=dict)
+    """By branch: the regions that it started."""
+
+    def of(self, branch: Branch | None) -> float:
+        if branch not in self.branches:
+            assert branch is not None
+            self.branches[branch] = self.started[branch[0]][0]
+        return self.branches[branch]
+
+    def raise_to(self, branch: Branch | None, at_ms: float) -> None:
+        self.branches[branch] = max(self.of(branch), at_ms)
+
+    def fork(self, branch: Branch | None, fork: ParallelStart) -> None:
+        self.started[fork.region] = self.of(branch), fork.num_branches
+        self.regions.setdefault(branch, []).append(fork.region)
+
+    def end_of(self, region: int) -> float:
+        """Return when the last branch of a region ends, or of those that they started."""
+        waiting, end_ms = [region], 0.0
+        while waiting:
+            started_ms, children = self.started[number := waiting.pop()]
+            end_ms = max(end_ms, started_ms)
+            for child in ((number, index) for index in range(children)):
+                end_ms = max(end_ms, self.branches.get(child, 0.0))
+                waiting += self.regions.get(child, ())
+        return end_ms
