@@ -54,10 +54,12 @@ class Messages:
         return MessageText(self._spelling)
 
     def partial_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
-        """Return ids for the pieces in which the answer came, taken for a token each."""
+        """Return ids for the pieces in which the answer came, taken for a token each unless the server counts others."""
         pieces = exchange.output_text
         if not pieces or taken_up is None:
             return NO_TOKENS if pieces else None
+        if exchange.counted_tokens not in (None, len(pieces)):
+            return None
         return self._spelling.ids_of(pieces)
 
     async def whole_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:

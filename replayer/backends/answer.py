@@ -168,9 +168,12 @@ class Answer:
             self._take_finish_reason(told.finish_reason)
         if told.tokens or told.ids:
             self._keep(told)
-            self._note_tokens(told, now)
+            self._exchange.completion_tokens = None  # told before this event, if at all
         if told.usage:
             self._take_usage(told.usage)
+        if told.tokens:
+            self._exchange.note_tokens(told.tokens, now)
+            self._skim = told.skim if self._exchange.on_delivery is None else None
         if told.is_last:
             self._end(now)
 
@@ -187,13 +190,6 @@ class Answer:
             exchange.output_text += told.text
         if told.reasoning:
             exchange.reasoning_text += told.reasoning
-
-    def _note_tokens(self, told: Told, now: float) -> None:
-        exchange = self._exchange
-        exchange.completion_tokens = None  # told before this event, if at all
-        if told.tokens:
-            exchange.note_tokens(told.tokens, now)
-            self._skim = told.skim if exchange.on_delivery is None else None
 
     def _take_usage(self, usage: Usage) -> None:
         """Take the counts over; what an event does not tell stays as an earlier one told it."""

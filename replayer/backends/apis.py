@@ -53,9 +53,21 @@ class Api:
 
     def body(self, model: str, engine: Engine) -> BodyOf:
         """Return what makes the body of a request out of an exchange."""
-        fields = orjson.dumps(self.fields(model, engine))[:-1] + b',"%b":' % self.prompt_field.encode()
-        template = fields.replace(b"%", b"%%").replace(orjson.dumps(LENGTH), b"%(length)d")
-        return lambda exchange: b"".join((template % {b"length": exchange.output_tokens}, self._prompt(exchange), b"}"))
+        fields = self.fields(model, engine)
+        plain = awaited = self._template(fields)
+        if self.name == "chat":
+            awaited = self._template(fields | dict(engine.asks_for_running_usage))
+
+        def body(exchange: Exchange) -> bytes:
+            template = plain if exchange.on_delivery is None else awaited
+            return b"".join((template % {b"length": exchange.output_tokens}, self._prompt(exchange), b"}"))
+
+        return body
+
+    def _template(self, fields: Fields) -> bytes:
+        """Return a body up to its prompt, with a place for the length."""
+        start = orjson.dumps(fields)[:-1] + b',"%b":' % self.prompt_field.encode()
+        return start.replace(b"%", b"%%").replace(orjson.dumps(LENGTH), b"%(length)d")
 
     def _prompt(self, exchange: Exchange) -> bytes:
         if self.opens_message == _MESSAGE:

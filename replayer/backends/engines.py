@@ -38,6 +38,8 @@ class Engine:
     """APIs in which it knows `ignore_eos` and `min_tokens`; in the others an answer may be shorter than recorded."""
     is_greedy: bool = True
     """Whether it takes a temperature of 0; models that reason refuse any, and whoever hosts them says so."""
+    asks_for_running_usage: Mapping[str, object] = field(default_factory=dict)
+    """What a request to `/v1/chat/completions` says for the number of tokens so far in each event."""
     chat_length: str = "max_tokens"
     """Its name for the length in `/v1/chat/completions`."""
     closes_connections: bool = False
@@ -76,6 +78,7 @@ def no_ids(event: Event, choice: Event) -> list[Any] | None:
 
 
 _RETURN_TOKEN_IDS = {"return_token_ids": True}
+_RUNNING_USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 _TOKEN_IDS = re.compile(rb'"token_ids":\[([0-9,]*)\]')
 _BY_IDS = frozenset({"completions", "generate"})
 
@@ -97,6 +100,7 @@ ENGINES: dict[str, Engine] = {
             read_ids=ids_in_token_ids,
             ids_pattern=_TOKEN_IDS,
             pins_lengths=_BY_IDS | {"chat", "responses"},
+            asks_for_running_usage=_RUNNING_USAGE,
         ),
         Engine(
             name="sglang",
@@ -104,6 +108,7 @@ ENGINES: dict[str, Engine] = {
             read_ids=ids_in_token_ids,
             ids_pattern=_TOKEN_IDS,
             pins_lengths=_BY_IDS | {"chat"},
+            asks_for_running_usage=_RUNNING_USAGE,
         ),
         Engine(
             name="trtllm",

@@ -100,3 +100,10 @@ def test_what_has_arrived_of_an_answer_is_taken_for_a_token_a_piece() -> None:
 
     assert ids is not None
     assert np.asarray(ids).tolist() == [1, 0]
+
+
+def test_what_has_arrived_in_pieces_of_several_tokens_is_not_known() -> None:
+    exchange = answered_in_pieces(["cat the", " sat"])
+    exchange.completion_tokens = 3
+
+    assert messages().partial_answer(exchange, taken_up=5) is None

@@ -61,6 +61,17 @@ def test_a_request_says_what_its_server_is_known_to_take(api: str, engine: str, 
     assert sent == expected
 
 
+@pytest.mark.parametrize(("api", "asked"), [("chat", {"vllm", "sglang"}), ("completions", set()), ("messages", set())])
+def test_only_a_chat_that_others_wait_for_asks_how_far_it_is(api: str, asked: set[str]) -> None:
+    def asks(engine: str, **fields: Any) -> bool:
+        exchange = Exchange(prompt=b"[]", output_tokens=7, **fields)
+        sent = orjson.loads(APIS[api].body("m", ENGINES[engine])(exchange))
+        return "continuous_usage_stats" in sent.get("stream_options", {})
+
+    assert {engine for engine in ENGINES if asks(engine, on_delivery=lambda tokens: None)} == asked
+    assert not any(map(asks, ENGINES))
+
+
 @pytest.mark.parametrize("model", ["100%d", "%(length)d", 'a"b', "the length"])
 @pytest.mark.parametrize("api", ["completions", "chat", "responses", "messages"])
 def test_a_models_name_is_sent_as_it_is(api: str, model: str) -> None:
