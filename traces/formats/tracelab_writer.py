@@ -1,8 +1,8 @@
 """Write traces as TraceLab has them: a round a line, with the hit that a cache that forgets nothing would report.
 
 A branch is a session of its own. The form is that of the sample rows of uw-syfi/TraceLab at 0b8a262, with the keys that
-AIPerf tells the format by (`tracelab_trace.py` of ai-dynamo/aiperf at 2f0eba5). AIPerf 0.13.0 was tried: its loader takes
-such a file and makes of it as many sessions and requests. TraceLab's own programs were not run.
+AIPerf tells the format by (`tracelab_trace.py` of ai-dynamo/aiperf at 2f0eba5). Both were tried: the loader of AIPerf
+0.13.0 makes as many sessions and requests of such a file, and TraceLab's export to CSV the rows that we write.
 """
 
 from __future__ import annotations
