@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import find_data
-from engine.agent_shapes import SHAPES, single_branch
+from engine.agent_shapes import SHAPES, forking, rewinding, single_branch
 from engine.llama_server import ONE_SLOT, llama_server
 
 from rotoscope.replayer.options import ReplayOptions
@@ -22,6 +22,25 @@ from rotoscope.traces import Trace
 from rotoscope.traces.formats.recognise import open_trace
 
 TENTH_OF_A_POINT = 0.001
+
+STRICT = (
+    "{{ bos_token }}{% for m in messages %}"
+    "{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) or m['role'] not in ['user', 'assistant'] %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
+    "<turn>{{ 'model' if m['role'] == 'assistant' else 'user' }}\n{{ m['content'] | trim }}<end>\n"
+    "{% endfor %}{% if add_generation_prompt %}<turn>model\n{% endif %}"
+)
+"""Like Gemma's and Mistral's: strips contents and refuses roles that do not alternate."""
+SAME_FOR_BOTH = (
+    "{% for m in messages %}{% if m['role'] == 'user' %}[INST] {{ m['content'] }} [/INST]"
+    "{% else %}{{ m['content'] }}</s>{% endif %}{% endfor %}"
+)
+"""Like those of the first Mistral models: nothing announces an answer but the end of what the user says."""
+THINKING = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}"
+)
+"""Like those of reasoning models: a prompt ends with the beginning of a thought, which history leaves out."""
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +74,14 @@ def check_is_exact(name: str, summary: Summary) -> None:
     assert [cached for cached, _ in pairs] == [optimum for _, optimum in pairs]
 
 
-@pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 @pytest.mark.parametrize(("name", "trace"), SHAPES)
-def test_words_are_tokens_of_the_tiny_model(name: str, trace: Trace, api: str, tiny: str, tmp_path: Path) -> None:
-    summary = replayed(trace, tiny, tmp_path, api=api)
+def test_words_are_tokens_of_the_tiny_model(name: str, trace: Trace, tiny: str, tmp_path: Path) -> None:
+    check_is_exact(name, replayed(trace, tiny, tmp_path))
 
-    check_is_exact(f"{name}, {api}", summary)
+
+@pytest.mark.parametrize("api", ["responses", "messages"])
+def test_the_other_apis_of_messages_are_as_exact(api: str, tiny: str, tmp_path: Path) -> None:
+    check_is_exact(api, replayed(rewinding(), tiny, tmp_path, api=api))
 
 
 def test_six_turns_hit_as_much_as_lists_of_ids(tiny: str, tmp_path: Path) -> None:
@@ -89,7 +110,7 @@ def test_a_trace_of_an_agent_is_replayed_without_loss(name: str, tiny: str, tmp_
     assert abs(words.cache.hit_rate - ids.cache.hit_rate) < TENTH_OF_A_POINT
 
 
-@pytest.mark.parametrize(("name", "trace"), SHAPES)
+@pytest.mark.parametrize(("name", "trace"), [("forking", forking()), ("rewinding", rewinding())])
 def test_words_are_tokens_of_a_real_vocabulary_and_a_real_template_is_measured(
     name: str, trace: Trace, real: str, tmp_path: Path
 ) -> None:
@@ -98,3 +119,19 @@ def test_words_are_tokens_of_a_real_vocabulary_and_a_real_template_is_measured(
     check_is_exact(f"{name}, SmolLM2", summary)
     assert summary.setup.template is not None
     assert summary.setup.template.head > 20  # the system prompt that the template puts first
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "takes_up"),
+    [("strict", STRICT, True), ("same", SAME_FOR_BOTH, True), ("thinking", THINKING, False)],
+)
+def test_templates_of_every_kind_are_measured_out(
+    name: str, template: str, takes_up: bool, tiny_model: Path, tmp_path: Path
+) -> None:
+    with llama_server(tiny_model, (*ONE_SLOT, "--chat-template", template), tmp_path / "log") as url:
+        for shape, trace in SHAPES[:3]:
+            summary = replayed(trace, url, tmp_path / shape)
+
+            check_is_exact(f"{shape}, template {name}", summary)
+            assert summary.setup.template is not None
+            assert summary.setup.template.takes_answers_up is takes_up

@@ -39,6 +39,8 @@ WORDS = toy_words(200)
 class Replayed:
     laid_out: list[Trace]
     prompts: dict[Node, Tokens] = field(default_factory=dict)
+    ids: dict[Node, Tokens] = field(default_factory=dict)
+    """What stands for the tokens in the optimum."""
     received: dict[Node, Tokens] = field(default_factory=dict)
 
 
@@ -53,6 +55,7 @@ def replay(traces: list[Trace], template: ChatTemplate, *, sessions: int, answer
         for call in traces[number % len(traces)].calls():
             name = ("session", number, call.call)
             run.prompts[name] = toy.tokens(session.prompt(call.call))
+            run.ids[name] = tuple(map(str, session.ids(call.call).tolist()))
             pieces = [
                 chr(0x4E00 + (97 * number + 31 * call.call + 7 * n) % 20_000) for n in range(call.completion_tokens)
             ]
@@ -103,6 +106,7 @@ def test_prompts_have_their_lengths_and_share_what_is_laid_out(
     for a, b in combinations(run.prompts, 2):
         ends = min(len(run.prompts[a]), len(run.prompts[b]))
         found = common(run.prompts[a], run.prompts[b])
+        assert common(run.ids[a], run.ids[b]) == found
         expected = min(max(template.head, laid_out.common(a, b)), ends)
         # prompts of two sessions that end where a shared prefix does have the template behind it in common, too
         assert found == expected or expected < found <= min(recorded.common(a, b) + template.turn, ends)
