@@ -17,7 +17,8 @@ from rotoscope.traces.analysis.optimum import planned_hits
 from rotoscope.traces.assume_growth import assume_growth, assume_growth_of
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.recognise import open_traces
-from rotoscope.traces.formats.weka import read_weka
+from rotoscope.traces.formats.source import Source
+from rotoscope.traces.formats.weka import read, read_weka
 from rotoscope.traces.formats.weka_writer import write_trace
 
 
@@ -167,3 +168,14 @@ def test_a_region_says_nothing_of_growth() -> None:
     )
 
     assert assume_growth(trace)[1] == 1
+
+
+def test_a_prompt_whose_beginning_other_sessions_have_too_holds_the_answer_before_it() -> None:
+    sessions = [weka(FIRST, request(5, [1, 2, 3]), id="a", hash_id_scope="global")]
+    sessions.append(weka(request(0, [1, 2, 9]), id="b", hash_id_scope="global"))
+    members = read(Source.of_bytes(b"\n".join(sessions)), Fidelity())
+
+    found, assumed = assume_growth(members[0].trace)
+
+    assert [(c.prefix.of, c.prefix.tokens, c.prefix.least) for c in found.calls()] == [("s0", 128, 128), (0, 163, 128)]
+    assert assumed == 1
