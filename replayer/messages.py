@@ -68,11 +68,12 @@ class Messages:
         What later prompts hold of it must be as many tokens when it is sent back; believed where nobody can tell.
         """
         pieces, tokens = exchange.output_text, exchange.counted_tokens
-        if not pieces or taken_up is None:
-            return NO_TOKENS if pieces else None
+        if not taken_up:
+            return self._spelling.ids_of(pieces) if taken_up == 0 and len(pieces) == tokens else NO_TOKENS
+        if not pieces:
+            return None
         if len(pieces) == tokens:
-            is_same = taken_up == 0 or await self._survives(pieces[:taken_up])
-            return self._spelling.ids_of(pieces) if is_same else None
+            return self._spelling.ids_of(pieces) if await self._survives(pieces[:taken_up]) else None
         if self._tokenizer is None or taken_up != tokens or not await self._survives(["".join(pieces)], tokens):
             return None
         return self._spelling.ids_of_text("".join(pieces), tokens)

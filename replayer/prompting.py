@@ -71,8 +71,7 @@ async def _tried(
     calibration: Calibration, api: Api, backend: Backend, *, tokenizer: Tokenizer, notes: Notes
 ) -> Prompting:
     """Send a first prompt; what its usage counts beyond the template is taken for a part of the template's beginning."""
-    checker = tokenizer if calibration.words_from == "tokenizer" else None
-    messages = Messages(calibration.words, calibration.template, checker)
+    messages = Messages(calibration.words, calibration.template, tokenizer)
     prompt, ids = messages.first_prompt()
     exchange = await _ask(backend, prompt, api)
     more = 0 if exchange.prompt_tokens is None else exchange.prompt_tokens - len(ids)
@@ -82,7 +81,7 @@ async def _tried(
             f"the server counts {more:+} tokens in each prompt beside those that were found: they are taken for its start"
         )
         calibration = replace(calibration, template=replace(calibration.template, head=head))
-        messages = Messages(calibration.words, calibration.template, checker)
+        messages = Messages(calibration.words, calibration.template, tokenizer)
         ids = messages.first_prompt()[1]
     return Prompting(messages, calibration.words.vocabulary, calibration, first=exchange, first_ids=ids)
 

@@ -7,8 +7,8 @@ vLLM, SGLang and the simulator take `{"model", "prompt"}` or `{"model", "message
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import aiohttp
 import numpy as np
@@ -18,6 +18,7 @@ from yarl import URL
 
 Ids: TypeAlias = NDArray[np.int64]
 Messages: TypeAlias = Sequence[Mapping[str, str]]
+Asked = TypeVar("Asked")
 
 _LARGEST_ANSWER_BYTES = 64 << 20
 _LARGEST_ID = 2**32 - 1
@@ -44,14 +45,28 @@ class ServerTokenizer:
         self._url = url.parent
         self._model = model
         self._timeout_s = timeout_s
+        self._tells: dict[str, bool] = {}
+        """Whether texts and prompts were told when they were first asked for; if not, they are not asked for again."""
 
     async def text(self, text: str) -> Ids | None:
         """Ask for the ids of a text."""
+        return await self._told("text", self._ask_for_text, text)
+
+    async def prompt(self, messages: Messages) -> Ids | None:
+        """Ask for the ids of messages with the template around them."""
+        return await self._told("prompt", self._ask_for_prompt, messages)
+
+    async def _told(self, what: str, ask: Callable[[Asked], Awaitable[Ids | None]], of: Asked) -> Ids | None:
+        ids = await ask(of) if self._tells.get(what, True) else None
+        self._tells.setdefault(what, ids is not None)
+        return ids
+
+    async def _ask_for_text(self, text: str) -> Ids | None:
         plain = {"prompt": text, "content": text, "add_special_tokens": False, "add_special": False}
         return _ids(await self._post("tokenize", {"model": self._model, **plain}))
 
-    async def prompt(self, messages: Messages) -> Ids | None:
-        """Ask for the ids of messages with the template around them, by the one way or the other."""
+    async def _ask_for_prompt(self, messages: Messages) -> Ids | None:
+        """Ask in the one way or the other."""
         applied = await self._post("apply-template", {"messages": messages})
         if isinstance(text := applied.get("prompt"), str):
             whole = {"prompt": text, "content": text, "add_special": True, "add_special_tokens": False}

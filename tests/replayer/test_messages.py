@@ -87,11 +87,12 @@ def test_an_answer_in_fewer_pieces_than_tokens_is_taken_up_as_a_whole_or_not_at_
     assert answer(messages(), exchange, 3) is None
 
 
-def test_an_answer_without_text_is_not_known() -> None:
+def test_an_answer_without_text_is_not_known_where_it_is_needed() -> None:
     exchange = answered_in_pieces([])
     exchange.completion_tokens = 3
 
     assert answer(messages(), exchange, 3) is None
+    assert answer(messages(), exchange, 0) == answer(messages(), exchange, None) == []
     assert messages().partial_answer(exchange, taken_up=3) is None
 
 

@@ -72,6 +72,24 @@ def test_any_other_answer_tells_nothing(answer: object) -> None:
     assert asked(lambda path, body: answer, lambda one: one.prompt(conversation("a"))) is None
 
 
+def test_a_server_that_tells_nothing_is_not_asked_again() -> None:
+    paths: list[str] = []
+
+    def answer(path: str, body: dict[str, Any]) -> object:
+        paths.append(path)
+        return {"tokens": [1]} if path == "/tokenize" and "messages" not in body else None
+
+    async def ask(one: ServerTokenizer) -> Ids | None:
+        for _ in range(2):
+            assert await one.prompt(conversation("a")) is None
+            assert await one.text("a") is not None
+        return None
+
+    asked(answer, ask)
+
+    assert paths == ["/apply-template", "/tokenize", "/tokenize", "/tokenize"]
+
+
 def test_nobody_there_tells_nothing() -> None:
     async def main() -> Ids | None:
         async with aiohttp.ClientSession() as http:
