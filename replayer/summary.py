@@ -202,6 +202,8 @@ def findings(summary: Summary) -> Iterator[str]:
     if cache.cached_tokens is not None and cache.cached_tokens > cache.optimal_tokens:
         yield "more was cached than these requests allow: the server was not cold, serves others, or --profile is wrong"
     yield from _disagreement(summary)
+    if summary.counted is not None and summary.counted.preemptions:
+        yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"
 
 
 def _disagreement(summary: Summary) -> Iterator[str]:

@@ -211,3 +211,10 @@ def test_what_cannot_be_compared_is_not(counted: Growth | None) -> None:
 
     assert disagreements(summary) == []
     assert (summary.counted is None) == (counted is None or counted.restarted or counted.prompt is None)
+
+
+@pytest.mark.parametrize(("preemptions", "says"), [(None, False), (0.0, False), (1200.0, True)])
+def test_requests_that_were_set_back_are_noted(preemptions: float | None, says: bool) -> None:
+    found = list(findings(summary_of(counted=growth_of(100.0, 40.0, preemptions=preemptions))))
+
+    assert ("1,200 times a request was set back because the server's cache was full" in found) is says
