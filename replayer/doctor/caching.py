@@ -67,7 +67,11 @@ def truthful(fresh: Answered, repeated: Answered, length: int) -> Check:
     name = "cached tokens"
     for answered in (fresh, repeated):
         if not answered.is_ok:
-            return fail(name, f"a prompt of {length:,} tokens: {answered.why}", "see the server's log")
+            return fail(
+                name,
+                f"a prompt of {length:,} tokens: {answered.why}",
+                "see the server's log, or wait longer with --timeout",
+            )
     seen = f"{fresh.cached_tokens or 0:,} of a fresh prompt, {repeated.cached_tokens or 0:,} of {length:,} repeated"
     if fresh.cached_tokens is None and repeated.cached_tokens is None:
         return warn(name, "not reported", _ADVICE)

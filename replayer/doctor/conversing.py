@@ -26,7 +26,13 @@ async def check_chat(wire: Wire, known: Known) -> list[Check]:
     answers = [await _chat(wire, known, _words(_SHORT_WORDS), tokens) for tokens in LENGTHS]
     last = answers[-1]
     if not last.is_ok:
-        return [fail("stream", last.why, "the server does not answer a small streamed chat: see its log")]
+        return [
+            fail(
+                "stream",
+                last.why,
+                "the server does not answer a small streamed chat: see its log, or wait longer with --timeout",
+            )
+        ]
     text = _words(_LONG_WORDS)
     fresh, repeated = [await _chat(wire, known, text, 1) for _ in range(2)]
     length = fresh.prompt_tokens or _LONG_WORDS

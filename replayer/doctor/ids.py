@@ -62,7 +62,11 @@ def _refusal(answered: Answered) -> Check:
         return fail("token ids", answered.why, "name the environment variable that holds the key with --api-key-env")
     if failure.kind in _REFUSED or failure.http_status == 501:
         return warn("token ids", f"refused: {answered.why}", "replay with --api chat")
-    return fail("token ids", answered.why, "the server does not complete a small prompt: see its log")
+    return fail(
+        "token ids",
+        answered.why,
+        "the server does not complete a small prompt: see its log, or wait longer with --timeout",
+    )
 
 
 def _taken(answered: Answered) -> Check:

@@ -50,7 +50,11 @@ def lengths_of(answers: Sequence[Answered]) -> Check:
     wanted = f"asked for {_words(LENGTHS)} tokens"
     if any(not answered.is_ok for answered in answers):
         why = next(answered.why for answered in answers if not answered.is_ok)
-        return fail("output length", f"{wanted}: {why}", "the server does not complete small prompts: see its log")
+        return fail(
+            "output length",
+            f"{wanted}: {why}",
+            "the server does not complete small prompts: see its log, or wait longer with --timeout",
+        )
     if None in got:
         return warn("output length", f"{wanted}: not told how many came", "lengths of answers cannot be verified")
     if got != list(LENGTHS):
