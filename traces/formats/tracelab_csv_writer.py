@@ -2,7 +2,7 @@
 
 A branch is a session of its own. A row gives what its prompt keeps of the prompt and answer before it in its session,
 which is all that the replayer can keep: it fills up what else is said to be kept with tokens of its own. The form is that
-of `replay/src/trace.rs`, `tokens.rs` and `session.rs` of uw-syfi/TraceLab at 0b8a262; the program itself was not run.
+of `replay/src/trace.rs`, `tokens.rs` and `session.rs` of uw-syfi/TraceLab at 0b8a262; its loader was tried, its runs were not.
 """
 
 from __future__ import annotations

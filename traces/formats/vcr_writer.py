@@ -1,9 +1,9 @@
 """Write traces as vllm-vcr records them: a meta line, then a request a line in the order in which they ended.
 
 The file says what came to one engine: prompts by their blocks, arrivals, and how long the tokens took, evenly spread
-between first and last. The form is that of `crates/sim-trace/src/trace.rs` of neuralmagic/vllm-vcr at 4b460a1, with what
-its reader checks (gaps for more than one token); the program itself was not run. Ids stand for blocks, they are no hashes
-of tokens: its replay by arrivals makes prompts from them, its match with live prompts finds nothing.
+between first and last. The form is that of `crates/sim-trace/src/trace.rs` of neuralmagic/vllm-vcr at 4b460a1; its reader
+was tried, its replay was not. Ids stand for blocks, they are no hashes of tokens: the replay by arrivals makes prompts from
+them, the match with live prompts finds nothing.
 """
 
 from __future__ import annotations
