@@ -51,6 +51,31 @@ def corpora(draw: st.DrawFn, *, max_traces: int = 3, max_events: int = 8) -> lis
     return drawn
 
 
+def grown_by(trace: Trace, factor: int) -> Trace:
+    """Return a trace with so many times the tokens everywhere."""
+
+    def prefix(link: Prefix) -> Prefix:
+        return replace(link, tokens=factor * link.tokens)
+
+    def shared(link: SharedPrefixLink | None) -> SharedPrefixLink | None:
+        return None if link is None else replace(link, tokens=factor * link.tokens)
+
+    events = [
+        replace(
+            event,
+            prompt_tokens=factor * event.prompt_tokens,
+            completion_tokens=factor * event.completion_tokens,
+            reasoning_tokens=factor * event.reasoning_tokens,
+            prefix=prefix(event.prefix),
+        )
+        if isinstance(event, Call)
+        else event
+        for event in trace.events
+    ]
+    prefixes = [replace(s, tokens=factor * s.tokens, prefix=shared(s.prefix)) for s in trace.shared_prefixes]
+    return replace(trace, shared_prefixes=tuple(prefixes), events=tuple(events))
+
+
 @st.composite
 def shared_prefixes(draw: st.DrawFn) -> tuple[SharedPrefix, ...]:
     """Draw up to four shared prefixes of both kinds, some of which begin like others."""

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from engine.agent_shapes import SHAPES
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import grown_by, traces
 
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import Gaps
+from rotoscope.replayer.simulator.model import Message
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
+from rotoscope.replayer.simulator.template import render
+from rotoscope.replayer.simulator.tokenizer import encode
 from rotoscope.replayer.summary import Summary
 from rotoscope.testing import make_call, trace_of
 from rotoscope.traces import Prefix, Trace
@@ -47,6 +54,31 @@ def test_concurrent_sessions_never_hit_more_than_the_optimum(tmp_path: Path) -> 
     ]
     assert all(cached <= best for cached, best in pairs)
     assert sum(cached for cached, _ in pairs) > 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(traces(), st.sampled_from([3, 12]), st.integers(1, 3), st.sampled_from(["token", "prompt-only", "vllm"]))
+def test_measured_is_never_above_the_realised_optimum(trace: Trace, factor: int, sessions: int, profile: str) -> None:
+    grown = grown_by(trace, factor)
+    assume(list(grown.calls()))
+
+    async def perform(folder: Path) -> Summary:
+        simulated = SimulatorOptions(speed=0.0, profile=profile, block_size=2)
+        async with running_simulator(simulated) as url:
+            options = ReplayOptions(
+                url=url, api="chat", sessions=sessions, concurrency=2, folder=folder, gaps=Gaps(scale=0.0)
+            )
+            return await replay_async([grown], options)
+
+    with TemporaryDirectory() as folder:
+        summary = asyncio.run(perform(Path(folder)))
+
+    assert summary.exit_code == 0
+    least = len(encode(render([Message("user", "")]))) + 1
+    assert summary.isl_mismatches == sessions * sum(call.prompt_tokens < least for call in grown.calls())
+    for one, optimum in zip(summary.request_results, summary.optimal_tokens, strict=True):
+        assert one.cached_tokens is not None
+        assert one.cached_tokens <= optimum
 
 
 def test_what_messages_cannot_hold_is_told(tmp_path: Path) -> None:

@@ -6,21 +6,20 @@ They are tokenized by a toy template and tokenizer; what they should share is wo
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 from chat_prompts import ToyTemplate, common, toy_words
 from forest_truth import Node, Truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_doubles import answered_in_pieces
-from strategies import corpora
+from strategies import corpora, grown_by
 
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.messages import Messages
 from rotoscope.replayer.prompts import PromptPlan
-from rotoscope.traces import Call, Trace
+from rotoscope.traces import Trace
 
 Tokens = tuple[str, ...]
 
@@ -70,27 +69,7 @@ def replay(traces: list[Trace], template: ChatTemplate, *, sessions: int, answer
 def grown(draw: st.DrawFn) -> list[Trace]:
     """Draw traces whose numbers of tokens are all multiples of one: some have no room for a template, some have."""
     traces, factor = draw(corpora()), draw(st.sampled_from([1, 1, 3, 10]))
-    return [_grown(trace, factor) for trace in traces]
-
-
-def _grown(trace: Trace, factor: int) -> Trace:
-    def prefix(link: Any) -> Any:
-        return link and replace(link, tokens=factor * link.tokens)
-
-    shared = [replace(s, tokens=factor * s.tokens, prefix=prefix(s.prefix)) for s in trace.shared_prefixes]
-    events = [
-        replace(
-            event,
-            prompt_tokens=factor * event.prompt_tokens,
-            completion_tokens=factor * event.completion_tokens,
-            reasoning_tokens=factor * event.reasoning_tokens,
-            prefix=prefix(event.prefix),
-        )
-        if isinstance(event, Call)
-        else event
-        for event in trace.events
-    ]
-    return replace(trace, shared_prefixes=tuple(shared), events=tuple(events))
+    return [grown_by(trace, factor) for trace in traces]
 
 
 @settings(max_examples=400, deadline=None)
