@@ -42,6 +42,8 @@ class Answer:
         self._reader = EventReader()
         self._events_left = 4 * exchange.output_tokens + 64
         self._skim: Skim | None = None
+        self._mark = b""
+        """The skim's, as this server writes it."""
         self._put_off: list[bytes] = []
         """Bytes that end with an event that seems to bring tokens and nothing else."""
         self._put_off_bytes = 0
@@ -58,8 +60,7 @@ class Answer:
         Raises AnswerFailed for an error event, for no JSON and for an answer without an end, EndlessEvent for an event
         without one.
         """
-        skim = self._skim
-        if skim is not None and data.rfind(skim.mark) > data.rfind(_EVENT):
+        if self._skim is not None and data.rfind(self._mark) > data.rfind(_EVENT):
             self._put(data, now)
             return True
         self._read_put_off()
@@ -135,11 +136,11 @@ class Answer:
         All of them are searched at once, which costs less than parsing each.
         """
         stop = len(payloads)
-        while stop > max(0, len(payloads) - _LAST_EVENTS) and skim.mark not in payloads[stop - 1]:
+        while stop > max(0, len(payloads) - _LAST_EVENTS) and self._mark not in payloads[stop - 1]:
             stop -= 1
         together = b"".join(payloads[:stop])
         found: list[bytes] = skim.pattern.findall(together)
-        if not found or len(found) != stop or together.count(skim.mark) != stop:
+        if not found or len(found) != stop or together.count(self._mark) != stop:
             return 0
         if skim.newest_only:
             self._skimmed = found[-1:]
@@ -173,9 +174,16 @@ class Answer:
             self._take_usage(told.usage)
         if told.tokens:
             self._exchange.note_tokens(told.tokens, now)
-            self._skim = told.skim if self._exchange.on_delivery is None else None
+            self._choose_skim(told.skim, payload)
         if told.is_last:
             self._end(now)
+
+    def _choose_skim(self, skim: Skim | None, payload: bytes) -> None:
+        """Skim what follows, if nobody waits for parts of it and it is written as the event that was just read."""
+        self._skim = None
+        if skim is not None and self._exchange.on_delivery is None:
+            self._mark = skim.mark if skim.mark in payload else skim.spaced
+            self._skim = skim if self._mark in payload else None
 
     def _take_finish_reason(self, reason: str) -> None:
         if reason in _GIVEN_UP:

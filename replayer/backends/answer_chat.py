@@ -45,4 +45,4 @@ def _reasoning(delta: Event) -> list[str]:
     return pieces(value)
 
 
-_SKIM = Skim(GOES_ON, re.compile(rb'"delta":(' + FLAT_OBJECT + rb")"), _read_deltas)
+_SKIM = Skim(GOES_ON, re.compile(rb'"delta": ?(' + FLAT_OBJECT + rb")"), _read_deltas)

@@ -7,7 +7,7 @@ import re
 from rotoscope.replayer.backends.engines import Engine
 from rotoscope.replayer.backends.grammar import GOES_ON, STRING, Event, Read, Skim, Told, Usage, count, part, word
 
-_TEXTS = re.compile(rb'"text":(' + STRING + rb")")
+_TEXTS = re.compile(rb'"text": ?(' + STRING + rb")")
 
 
 def reading_completions(engine: Engine) -> Read:

@@ -13,7 +13,7 @@ from typing import Any
 from rotoscope.replayer.backends.engines import Engine
 from rotoscope.replayer.backends.grammar import GOES_ON, Event, Read, Skim, Told, Usage, count, part, word
 
-_IDS = rb'"output_ids":(\[[0-9,]*\])'
+_IDS = rb'"output_ids": ?(\[[0-9, ]*\])'
 
 
 def reading_generate(engine: Engine) -> Read:

@@ -66,4 +66,4 @@ def _read_deltas(deltas: list[Event]) -> Told:
     )
 
 
-_SKIM = Skim(f'"type":"{_DELTA}"'.encode(), re.compile(rb'"delta":(' + FLAT_OBJECT + rb")"), _read_deltas)
+_SKIM = Skim(f'"type":"{_DELTA}"'.encode(), re.compile(rb'"delta": ?(' + FLAT_OBJECT + rb")"), _read_deltas)

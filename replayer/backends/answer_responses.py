@@ -50,7 +50,7 @@ def _read_last(response: Event, kind: str) -> Told:
     )
 
 
-_DELTA = re.compile(rb'"delta":(' + STRING + rb")")
+_DELTA = re.compile(rb'"delta": ?(' + STRING + rb")")
 
 
 def _mark(kind: str) -> bytes:

@@ -79,7 +79,7 @@ def no_ids(event: Event, choice: Event) -> list[Any] | None:
 
 _RETURN_TOKEN_IDS = {"return_token_ids": True}
 _RUNNING_USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
-_TOKEN_IDS = re.compile(rb'"token_ids":\[([0-9,]*)\]')
+_TOKEN_IDS = re.compile(rb'"token_ids": ?\[([0-9, ]*)\]')
 _BY_IDS = frozenset({"completions", "generate"})
 
 ANY_ENGINE = Engine(
@@ -128,7 +128,7 @@ ENGINES: dict[str, Engine] = {
             name="dynamo",
             asks_for_ids={"nvext": {"extra_fields": ["completion_token_ids"]}},
             read_ids=ids_in_nvext,
-            ids_pattern=re.compile(rb'"completion_token_ids":\[([0-9,]*)\]'),
+            ids_pattern=re.compile(rb'"completion_token_ids": ?\[([0-9, ]*)\]'),
             ids_mark=b'"index":0}],',  # no finish reason behind it: its choices have none until the last one
             pins_lengths=_BY_IDS | {"chat"},
         ),

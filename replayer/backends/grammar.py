@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rotoscope.replayer.failures import Failure, FailureKind
@@ -16,8 +16,8 @@ GOES_ON = b'"finish_reason":null'
 """Stands in the events of most servers until the last that has a token."""
 STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 """Matches a string."""
-FLAT_OBJECT = rb'\{(?:"\w++":(?:null|' + STRING + rb"),?)*+\}"
-"""Matches an object of nothing but strings and nulls, written without spaces."""
+FLAT_OBJECT = rb'\{(?:"\w++": ?(?:null|\[\]|' + STRING + rb")(?:, ?)?)*+\}"
+"""Matches an object of nothing but strings, nulls and empty lists, written with a space behind each mark or without."""
 
 
 @dataclass(slots=True)
@@ -35,13 +35,19 @@ class Skim:
     """How events that bring tokens and nothing else of use are read without being parsed, all together."""
 
     mark: bytes
-    """Stands once in each of them and in no other; no text can look like it, because quotes in strings are escaped."""
+    """Stands once in each of them and in no other; no text can look like it, because quotes in strings are escaped.
+
+    It is written without spaces; `spaced` is the same as servers write it that put one behind each colon."""
     pattern: re.Pattern[bytes]
     """Matches once in each of them; its group holds what they bring, as JSON that can stand in a list."""
     read: Callable[[list[Any]], Told]
     """Takes the list of all groups."""
     newest_only: bool = False
     """Whether each event repeats what those before it brought."""
+    spaced: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spaced", self.mark.replace(b'":', b'": '))
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: one is made for each event that is parsed, which costs half as much
