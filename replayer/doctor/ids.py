@@ -27,17 +27,14 @@ async def check_ids(asker: Asker, known: Known) -> list[Check]:
 
 
 async def _first_with_ids(asker: Asker) -> Answered:
-    """Return the first answer that has ids, else the last one that is an answer at all."""
-    best: Answered | None = None
+    """Return the first answer that has ids, else one of a request that asks for none."""
     for engine in _ways(asker.engine):
         asker.engine = engine
         answered = await asker.complete(asker.fresh(PROMPT_TOKENS), OUTPUT_TOKENS)
         if answered.ids or _is_hopeless(answered):
             return answered
-        best = answered if answered.is_ok or best is None else best
     asker.asks_for_ids = False
-    plain = await asker.complete(asker.fresh(PROMPT_TOKENS), OUTPUT_TOKENS)
-    return plain if plain.is_ok or best is None else best
+    return await asker.complete(asker.fresh(PROMPT_TOKENS), OUTPUT_TOKENS)
 
 
 def _ways(first: Engine) -> Iterator[Engine]:
