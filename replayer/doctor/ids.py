@@ -21,7 +21,7 @@ async def check_ids(asker: Asker, known: Known) -> list[Check]:
     known.returns_ids = bool(answered.ids)
     if not answered.is_ok:
         return [_refusal(answered)]
-    known.engine = asker.engine.name
+    known.engine = asker.engine.name if answered.ids else None
     known.apis.append("completions")
     return [_taken(answered), _returned(answered, asker), usage_of(answered), stream_of(answered)]
 

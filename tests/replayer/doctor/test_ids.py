@@ -57,7 +57,8 @@ async def test_a_server_that_returns_no_ids_is_asked_in_every_way_and_still_take
     checks, known = await checked(patient)
 
     assert (checks["token ids"].verdict, checks["output ids"].verdict) == ("ok", "warn")
-    assert (known.takes_ids, known.returns_ids) == (True, False)
+    assert (known.takes_ids, known.returns_ids, known.engine) == (True, False, None)
+    assert set(patient.bodies[-1]) == PLAIN
 
 
 @in_event_loop
