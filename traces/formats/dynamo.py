@@ -100,7 +100,7 @@ def _members(records: Records, fidelity: Fidelity) -> list[Member]:
     fidelity.note(SHARED, sum(bool(needed) for needed in forest.needed))
     members = []
     for number, run in enumerate(runs):
-        lines = _Lines(rows, forest, tools, names, fidelity)
+        lines = _Lines(rows, forest, tools, names)
         timeline = Timeline(lines.of_run(run))
         trace = Trace(
             trace_id=trace_id_of(FORMAT, run.name),
@@ -238,7 +238,6 @@ class _Lines:
     forest: SharedForest
     tools: dict[SessionId, list[Tool]]
     names: ToolNames
-    fidelity: Fidelity
     ranks: list[int] = field(default_factory=list)
     """By call: its row."""
     numbers: dict[int, int] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 
@@ -17,6 +18,7 @@ from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats import dynamo as module
 from rotoscope.traces.formats.dynamo import read
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.recognise import read_source
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import SharedPrefix
 
@@ -261,6 +263,29 @@ def test_unknown_keys_are_told_and_nothing_is_quoted(caplog: pytest.LogCaptureFi
         members(dynamo_request("a", 0, session="A", secret="s3cret"))
 
     assert caplog.messages == ["x: 1 x unknown field (dropped)"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        dynamo(dynamo_body("a", 0, "text"), dynamo_request("a", 0)),
+        dynamo(dynamo_tool("t", "s", 0, 1), dynamo_request("a", 0)),
+        b"\n \n" + json.dumps(dynamo_request("a", 0)).encode(),
+        json.dumps(dict(reversed(dynamo_request("a", 0).items()))).encode(),
+        gzip.compress(dynamo(dynamo_request("a", 0))),
+    ],
+)
+def test_a_file_is_known_whatever_its_first_record_and_the_order_of_keys(data: bytes) -> None:
+    known, found = read_source(Source.of_bytes(data))
+
+    assert (known.name, len(found)) == ("dynamo", 1)
+
+
+def test_a_newer_schema_is_known_and_refused_by_name() -> None:
+    data = dynamo(dynamo_request("a", 0)).replace(b"trace.v1", b"trace.v2")
+
+    with pytest.raises(TraceError, match=r"x:1: event.schema: expected 'dynamo.request.trace.v1' or"):
+        read_source(Source.of_bytes(data, "x"))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 
@@ -16,6 +17,7 @@ from rotoscope.traces import Call, Prefix, TraceError, Wait, dumps, loads, norma
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats import vcr as module
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.recognise import read_source
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.formats.vcr import read
 from rotoscope.traces.model import SharedPrefix
@@ -141,6 +143,26 @@ def test_every_aspect_is_declared() -> None:
     declared = {value for value in vars(module).values() if isinstance(value, Aspect)}
 
     assert declared == set(module.READ_ASPECTS)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        vcr(vcr_record(0, [1])),
+        vcr(vcr_record(0, None, tail=3), block_size=None),
+        b"\n" + vcr(dict(reversed(vcr_record(0, [1]).items()))),
+        gzip.compress(vcr(vcr_record(0, [1]))),
+    ],
+)
+def test_a_file_is_known_with_and_without_its_meta_line(data: bytes) -> None:
+    known, found = read_source(Source.of_bytes(data))
+
+    assert (known.name, len(found)) == ("vcr", 1)
+
+
+def test_a_meta_line_of_something_else_is_not_known() -> None:
+    with pytest.raises(TraceError, match="expected a trace"):
+        read_source(Source.of_bytes(b'{"meta": {}}\n{"prompt_tokens": 5}\n', "x"))
 
 
 def test_a_file_without_prompts_is_told() -> None:
