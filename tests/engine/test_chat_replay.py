@@ -6,6 +6,7 @@ real template with a system prompt of its own, and answers that are text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,8 +56,17 @@ def real(real_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield url
 
 
-def replayed(trace: Trace, url: str, folder: Path, *, api: str = "chat") -> Summary:
-    options = ReplayOptions(url=url, api=api, profile="llama.cpp", folder=folder, timeout_s=120, gaps=Gaps(scale=0.0))
+def replayed(name: str, trace: Trace, url: str, folder: Path, *, api: str = "chat") -> Summary:
+    """Replay a trace with a salt of its own: of a few hundred words the first may be another test's by chance."""
+    options = ReplayOptions(
+        url=url,
+        api=api,
+        salt=re.sub("[^a-z0-9]", "-", f"{api}-{name}".lower()),
+        profile="llama.cpp",
+        folder=folder,
+        timeout_s=120,
+        gaps=Gaps(scale=0.0),
+    )
     return replay([trace], options)
 
 
@@ -76,17 +86,17 @@ def check_is_exact(name: str, summary: Summary) -> None:
 
 @pytest.mark.parametrize(("name", "trace"), SHAPES)
 def test_words_are_tokens_of_the_tiny_model(name: str, trace: Trace, tiny: str, tmp_path: Path) -> None:
-    check_is_exact(name, replayed(trace, tiny, tmp_path))
+    check_is_exact(name, replayed(name, trace, tiny, tmp_path))
 
 
 @pytest.mark.parametrize("api", ["responses", "messages"])
 def test_the_other_apis_of_messages_are_as_exact(api: str, tiny: str, tmp_path: Path) -> None:
-    check_is_exact(api, replayed(rewinding(), tiny, tmp_path, api=api))
+    check_is_exact(api, replayed("rewinding", rewinding(), tiny, tmp_path, api=api))
 
 
 def test_six_turns_hit_as_much_as_lists_of_ids(tiny: str, tmp_path: Path) -> None:
     trace = single_branch(turns=6)
-    words, ids = (replayed(trace, tiny, tmp_path / api, api=api) for api in ("chat", "completions"))
+    words, ids = (replayed("six turns", trace, tiny, tmp_path / api, api=api) for api in ("chat", "completions"))
 
     assert words.cache.hit_rate is not None
     assert ids.cache.hit_rate is not None
@@ -101,7 +111,7 @@ def test_a_trace_of_an_agent_is_replayed_without_loss(name: str, tiny: str, tmp_
         pytest.skip("no reference data here")
     trace = open_trace(folder / name)
 
-    words, ids = (replayed(trace, tiny, tmp_path / api, api=api) for api in ("chat", "completions"))
+    words, ids = (replayed(name, trace, tiny, tmp_path / api, api=api) for api in ("chat", "completions"))
 
     check_is_exact(name, words)
     assert words.cache.hit_rate is not None
@@ -114,7 +124,7 @@ def test_a_trace_of_an_agent_is_replayed_without_loss(name: str, tiny: str, tmp_
 def test_words_are_tokens_of_a_real_vocabulary_and_a_real_template_is_measured(
     name: str, trace: Trace, real: str, tmp_path: Path
 ) -> None:
-    summary = replayed(trace, real, tmp_path)
+    summary = replayed(name, trace, real, tmp_path)
 
     check_is_exact(f"{name}, SmolLM2", summary)
     assert summary.setup.template is not None
@@ -130,7 +140,7 @@ def test_templates_of_every_kind_are_measured_out(
 ) -> None:
     with llama_server(tiny_model, (*ONE_SLOT, "--chat-template", template), tmp_path / "log") as url:
         for shape, trace in SHAPES[:3]:
-            summary = replayed(trace, url, tmp_path / shape)
+            summary = replayed(shape, trace, url, tmp_path / shape)
 
             check_is_exact(f"{shape}, template {name}", summary)
             assert summary.setup.template is not None

@@ -147,6 +147,15 @@ def test_what_makes_the_numbers_doubtful_is_said(fields: dict[str, Any], says: s
     assert any(says in text for text in findings(summary_of(**fields)))
 
 
+def test_of_words_a_token_a_request_may_be_found_by_chance() -> None:
+    def says_more(optimum: int) -> bool:
+        summary = summary_of(optimal=[optimum], words=400)
+        return any("more was cached" in text for text in findings(summary))
+
+    assert not says_more(39)
+    assert says_more(38)
+
+
 def test_nothing_is_said_of_a_sound_run() -> None:
     assert list(findings(summary_of())) == []
 
