@@ -109,9 +109,13 @@ class _Inference:
         self.sessions.of_rows.append(session)
 
     def _continues(self, session: int, rows: Sequence[SourceRow], index: int) -> bool:
+        """Whether a row goes on with a session of which it has a block that nobody else has.
+
+        The whole blocks of a session are those of its last prompt, so the last of them is nobody else's either.
+        """
         row, before = rows[index], rows[self.last[session]]
         if row.at_ms is None or before.at_ms is None or not before.at_ms < row.at_ms:
             return False
         whole = self.tree.whole_blocks(self.tree.paths[self.last[session]], before.prompt_tokens)
         nodes = self.tree.whole_blocks(self.tree.paths[index], row.prompt_tokens)
-        return bool(whole) and not self.owners.shared[whole[-1]] and nodes[: len(whole)] == whole
+        return nodes[: len(whole)] == whole

@@ -152,7 +152,7 @@ def test_tools_behind_a_join_follow_one_another_where_there_is_room_and_are_one_
     def joined(*spans: dict[str, object]) -> Trace:
         return run(
             step("a", "s", 1),
-            step("c", "t", 2, at_ms=1, after=["a"]),
+            step("c", "t", 2, at_ms=10, after=["a"], delay=4.0),
             step(
                 *("b", "s", 1, 2),
                 at_ms=500,
@@ -170,6 +170,17 @@ def test_tools_behind_a_join_follow_one_another_where_there_is_room_and_are_one_
         2,
     ]
     assert outline(joined(span("x", 9, 60), span("y", 9, 60)))[-3:] == [("tool0", 60.0), ("think", 40.0), 2]
+
+
+def test_tools_behind_a_join_have_no_time_of_their_own() -> None:
+    trace = run(
+        step("a", "s", 1),
+        step("c", "t", 2, at_ms=10, after=["a"], delay=4.0),
+        step("b", "s", 1, 2, at_ms=90, after=["a", "c"], delay=9.0, tool_wait_ms=5.0, tool_events=[span("x", 9, 5)]),
+    )
+
+    assert next(trace.calls()).duration_ms == 6.0
+    assert [event.at_ms for event in trace.events if isinstance(event, ToolCall)] == [None]
 
 
 def test_a_tool_wait_without_spans_is_a_tool_whose_time_is_a_gap() -> None:

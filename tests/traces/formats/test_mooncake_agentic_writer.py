@@ -163,6 +163,14 @@ def test_choices_of_one_request_wait_for_the_same_and_what_follows_waits_for_all
     assert [fields["wait_for"] for fields in written(members_of([trace]))] == [[], ["r0"], ["r0"], ["r1", "r2"]]
 
 
+def test_what_follows_a_wait_is_no_choice_of_the_same_request() -> None:
+    trace = trace_of(make_call(0, 9, request=7), Wait(kind="think", duration_ms=5.0), make_call(1, 9, request=7))
+
+    rows = written(members_of([trace]))
+
+    assert [(fields["wait_for"], fields.get("delay")) for fields in rows] == [([], None), (["r0"], 5)]
+
+
 def test_what_a_parent_did_before_a_fork_delays_its_children() -> None:
     trace = trace_of(
         make_call(0, 9),

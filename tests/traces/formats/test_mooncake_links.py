@@ -130,6 +130,17 @@ def test_a_line_waits_for_no_one_that_it_belongs_to() -> None:
     assert (found.parents, found.others) == ([None, 0], 1)
 
 
+def test_a_line_that_was_started_itself_takes_in_nobody_from_the_beginning() -> None:
+    found = links(
+        step("x", "one", 1),
+        step("a", "root", 2),
+        step("b", "child", 3, after=["a"]),
+        step("c", "child", 3, 4, after=["b", "x"]),
+    )
+
+    assert (found.parents, found.others) == ([None, None, 1], 1)
+
+
 def test_a_row_that_did_not_wait_for_the_one_before_it_is_found() -> None:
     assert links(step("a", "s", 1), step("b", "s", 2), step("c", "s", 3, after=["a"])).not_waited == {1, 2}
 

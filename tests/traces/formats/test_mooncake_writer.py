@@ -114,6 +114,16 @@ def test_traces_without_a_common_clock_start_together_and_rows_stand_in_the_orde
     assert any(line.startswith("approximated arrival times (2 traces)") for line in fidelity.lines())
 
 
+def test_rows_keep_the_order_of_the_corpus_whatever_their_times() -> None:
+    traces = [trace_of(call(0, 5, at_ms=0.0), call(1, 6, at_ms=3.0)), trace_of(call(0, 7, at_ms=0.0))]
+    members = [
+        Member(name="a", trace=traces[0], start_ms=9.0, ranks=(0, 2)),
+        Member(name="b", trace=traces[1], start_ms=0.0, ranks=(1,)),
+    ]
+
+    assert [(fields["timestamp"], fields["input_length"]) for fields in written(members)] == [(9, 5), (0, 7), (12, 6)]
+
+
 def test_what_rows_cannot_say_is_counted() -> None:
     fidelity = Fidelity()
     trace = trace_of(
