@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rotoscope.traces.errors import TraceError
+from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.model import MAX_COUNT, MAX_MILLISECONDS
 from rotoscope.traces.reader import kind_of
 
@@ -136,6 +136,13 @@ def _shown(value: Any) -> str:
     if type(value) is float:
         return f"{value:.6g}"
     return str(value) if type(value) is int and abs(value) < 10**20 else kind_of(value)
+
+
+def writable_ms(milliseconds: float) -> float:
+    """Return a time that is to be written; raise UnusableInput where readers would take it for damage."""
+    if milliseconds > MAX_TIME_MS:
+        raise UnusableInput(f"a time of {milliseconds:.3g} ms cannot be written: at most {MAX_TIME_MS:.3g} ms can")
+    return milliseconds
 
 
 def derived_id(*parts: str) -> str:

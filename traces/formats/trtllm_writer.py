@@ -18,6 +18,7 @@ import orjson
 
 from rotoscope.traces.forest import normalise
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.fields import writable_ms
 from rotoscope.traces.formats.trtllm_events import MAX_MESSAGES, Path
 from rotoscope.traces.formats.trtllm_order import Fork, Join, Order, Placed, Step, calls_of, ordered
 from rotoscope.traces.formats.trtllm_prompts import MadeMessage, PromptMaker
@@ -242,7 +243,7 @@ def _answer(call: Call, path: Path, conversation: int, index: int) -> dict[str, 
 
 
 def _tool(path: Path, number: str, name: str, duration_ms: float) -> dict[str, Any]:
-    return _event("tool_call", path, tool_call_id=number, tool_name=name, duration_ms=duration_ms)
+    return _event("tool_call", path, tool_call_id=number, tool_name=name, duration_ms=writable_ms(duration_ms))
 
 
 def _event(kind: str, path: Sequence[int], **fields: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import orjson
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.block_ids import BlockIds, block_ids
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.fields import writable_ms
 from rotoscope.traces.formats.weka_layout import Layout, PlacedAgent, PlacedCall, lay_out
 from rotoscope.traces.model import (
     Call,
@@ -134,7 +135,7 @@ def _agent(agent: PlacedAgent, number: int, by_call: dict[int, BlockIds], trace:
         "type": "subagent",
         "agent_id": f"agent_{number:03}",
         "subagent_type": "agent",
-        "duration_ms": int(agent.end_ms - agent.starts_at_ms) if agent.is_awaited else None,
+        "duration_ms": int(writable_ms(agent.end_ms) - agent.starts_at_ms) if agent.is_awaited else None,
         "total_tokens": tokens if agent.is_awaited else None,
         "tool_use_count": agent.tools if agent.is_awaited else None,
         "status": "completed" if agent.is_awaited else "async_launched",
@@ -179,7 +180,7 @@ def _totals(layout: Layout) -> dict[str, Any]:
 
 def _seconds(milliseconds: float) -> float:
     """Return seconds, to the microsecond: the rest is noise of the conversion."""
-    return round(milliseconds / 1000, 6)
+    return round(writable_ms(milliseconds) / 1000, 6)
 
 
 def _note(trace: Trace, layout: Layout, block_size: int, fidelity: Fidelity) -> None:

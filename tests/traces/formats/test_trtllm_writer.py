@@ -382,3 +382,8 @@ def test_a_file_of_ours_opens_in_their_loader_and_replays_alike() -> None:
 def test_a_region_that_no_agent_has_is_refused() -> None:
     with pytest.raises(UnusableInput, match="region 0 has 100001 branches, and at most 100000 can be written"):
         events(trace_of(ParallelStart(region=0, num_branches=100_001)))
+
+
+def test_a_time_that_no_run_has_is_refused() -> None:
+    with pytest.raises(UnusableInput, match=r"a time of 3e\+11 ms cannot be written: at most 2\.5e\+11 ms can"):
+        events(trace_of(Wait(kind="think", duration_ms=3e11)))

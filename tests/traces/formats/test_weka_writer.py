@@ -351,3 +351,8 @@ def test_a_trace_without_events_is_a_file_too() -> None:
 def test_a_region_that_no_agent_has_is_refused() -> None:
     with pytest.raises(UnusableInput, match="region 0 has 100001 branches, and at most 100000 can be written"):
         written(trace_of(ParallelStart(region=0, num_branches=100_001)))
+
+
+def test_a_time_that_no_run_has_is_refused() -> None:
+    with pytest.raises(UnusableInput, match=r"a time of 3e\+11 ms cannot be written: at most 2\.5e\+11 ms can"):
+        written(trace_of(make_call(0, at_ms=3e11)))
