@@ -64,9 +64,10 @@ def free_port(ports: range = range(1)) -> int:
     raise EngineFailed(f"no port from {ports.start} to {ports.stop - 1} is free")
 
 
-def post(url: str, body: object) -> Any:
+def post(url: str, body: object, headers: Mapping[str, str] | None = None) -> Any:
     """Send JSON and return the JSON of the answer."""
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    sent = {"content-type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, json.dumps(body).encode(), sent)
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
         return json.load(response)
 
