@@ -28,7 +28,7 @@ class Member:
     """A trace of a corpus."""
 
     name: str
-    """Unique in the corpus and fit for a file name: a dense number or the name of the file it was read from."""
+    """Unique in the corpus: a dense number or the name of the file it was read from."""
     trace: Trace
     start_ms: float | None = None
     """When its first request arrived on the corpus's clock, at least 0; None where there is no common clock."""
@@ -73,7 +73,7 @@ class Manifest:
                 f"expected a rank for each of the {calls} calls of {file.name!r}, found {len(ranks)}",
                 path=str(self.path),
             )
-        return Member(name=file.name.partition(".")[0], trace=trace, start_ms=start_ms, ranks=ranks)
+        return Member(name=file.name, trace=trace, start_ms=start_ms, ranks=ranks)
 
 
 def write_manifest(folder: Path, members: Iterable[tuple[str, Member]]) -> None:

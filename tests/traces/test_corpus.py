@@ -12,12 +12,12 @@ from rotoscope.traces.formats import open_traces
 
 def corpus_folder(folder: Path) -> list[Member]:
     members = [
-        Member(name="a", trace=make_trace(turns=2), start_ms=0.0, ranks=(0, 3)),
-        Member(name="b", trace=make_trace(turns=2), start_ms=5.0, ranks=(1, 2)),
+        Member(name="a.trace.json", trace=make_trace(turns=2), start_ms=0.0, ranks=(0, 3)),
+        Member(name="b.trace.json", trace=make_trace(turns=2), start_ms=5.0, ranks=(1, 2)),
     ]
     for member in members:
-        save(member.trace, folder / f"{member.name}.trace.json")
-    write_manifest(folder, [(f"{member.name}.trace.json", member) for member in members])
+        save(member.trace, folder / member.name)
+    write_manifest(folder, [(member.name, member) for member in members])
     return members
 
 
@@ -29,6 +29,16 @@ def test_a_folder_with_a_manifest_gives_the_members_it_was_written_from(tmp_path
     assert [trace.member for trace in opened] == members
     assert [trace.corpus for trace in opened] == [tmp_path, tmp_path]
     assert [trace.name for trace in opened] == ["a.trace.json", "b.trace.json"]
+
+
+def test_no_two_members_have_one_name_whatever_dots_their_files_have(tmp_path: Path) -> None:
+    files = ["a.json", "a.trace.json", "a.b-0.json", "a.b-1.json"]
+    members = [Member(name=file, trace=make_trace(seed)) for seed, file in enumerate(files, 1)]
+    for member in members:
+        save(member.trace, tmp_path / member.name)
+    write_manifest(tmp_path, [(member.name, member) for member in members])
+
+    assert len({one.member.name for one in open_traces([tmp_path])}) == len(files)
 
 
 def test_calls_come_by_rank_and_else_trace_by_trace(tmp_path: Path) -> None:

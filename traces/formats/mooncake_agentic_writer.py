@@ -165,7 +165,7 @@ class _Walk:
 def _line(row: OutRow, member: Member, links: dict[int, _Link], names: dict[tuple[int, int], str]) -> bytes:
     link = links[row.call.call]
     branch = row.call.branch
-    session = member.name or str(row.member)
+    session = str(row.member)
     tools = [event for event in link.gap if isinstance(event, ToolCall)]
     fields: dict[str, Any] = {
         "request_id": names[row.member, row.call.call],

@@ -1,8 +1,8 @@
 """Write traces as Mooncake JSONL in AIPerf's dialect: rows of one `session_id` follow one another.
 
-The session of a row is its trace. The first one of a session has its time, where that is known, the others the `delay`
-since the answer before them: a replay with times for all would not wait for answers. Calls of branches follow one another
-in the order of their numbers.
+The session of a row is the number of its trace: names of files may be names of people. The first one of a session has
+its time, where that is known, the others the `delay` since the answer before them: a replay with times for all would not
+wait for answers. Calls of branches follow one another in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, bl
         row_line(
             _session_row(
                 row,
-                members[row.member].name or str(row.member),
+                str(row.member),
                 None if row.call.call == firsts[row.member] else delays[row.member][row.call.call],
             )
         )

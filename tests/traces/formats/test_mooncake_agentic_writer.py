@@ -225,3 +225,9 @@ def test_block_ids_are_those_of_the_corpus() -> None:
     rows = written(members, block_size=16)
 
     assert [tuple(fields["hash_ids"]) for fields in rows] == chains(members, places, 16, with_partial=True)
+
+
+def test_every_trace_is_a_session_of_its_own_whatever_its_name_is() -> None:
+    members = [Member(name=name, trace=trace_of(make_call(0, 9))) for name in ("alice", "alice", "")]
+
+    assert [fields["session_id"] for fields in written(members)] == ["0", "1", "2"]

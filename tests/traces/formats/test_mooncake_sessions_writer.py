@@ -97,9 +97,9 @@ def test_a_session_has_its_start_and_then_delays() -> None:
     rows = written_sessions(members)
 
     assert [(r["session_id"], r.get("timestamp"), r.get("delay")) for r in rows] == [
-        ("run", 100, None),
-        ("run", None, 30),
-        ("run", None, 10.5),
+        ("0", 100, None),
+        ("0", None, 30),
+        ("0", None, 10.5),
     ]
 
 
@@ -115,3 +115,9 @@ def test_a_session_file_without_times_says_none() -> None:
     rows = written_sessions(read(turn("a", 1), turn("a", 1, 2, delay=5)))
 
     assert [set(fields) & {"timestamp", "delay"} for fields in rows] == [set(), {"delay"}]
+
+
+def test_every_trace_is_a_session_of_its_own_whatever_its_name_is() -> None:
+    members = [Member(name=name, trace=trace_of(make_call(0, 9))) for name in ("alice", "alice", "")]
+
+    assert [fields["session_id"] for fields in written_sessions(members)] == ["0", "1", "2"]
