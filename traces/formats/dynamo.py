@@ -14,6 +14,7 @@ Every model is a cache domain. Bodies, headers and names are never kept.
 from __future__ import annotations
 
 import logging
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -79,8 +80,14 @@ def read(source: Source, fidelity: Fidelity) -> list[Member]:
         members = _members(records, fidelity)
     except TraceError as error:
         raise error.at(source.name) from error.__cause__
+    records.notes.add("segment of a rotated trace (put them together first, or sessions are cut)", _is_segment(source))
     records.notes.log(logger, source.name)
     return members
+
+
+def _is_segment(source: Source) -> bool:
+    """Whether a file has the name that Dynamo gives to one of several."""
+    return re.search(r"\.\d{6}\.jsonl(\.gz)?$", source.name) is not None
 
 
 def _members(records: Records, fidelity: Fidelity) -> list[Member]:

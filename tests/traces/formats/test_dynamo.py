@@ -266,6 +266,15 @@ def test_unknown_keys_are_told_and_nothing_is_quoted(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize(
+    ("name", "told"), [("t.000003.jsonl.gz", True), ("t.000003.jsonl", True), ("t.jsonl.gz", False)]
+)
+def test_a_segment_of_a_rotated_trace_is_told(name: str, told: bool, caplog: pytest.LogCaptureFixture) -> None:
+    read(Source.of_bytes(dynamo(dynamo_request("a", 0)), name), Fidelity())
+
+    assert ("segment of a rotated trace" in caplog.text) == told
+
+
+@pytest.mark.parametrize(
     "data",
     [
         dynamo(dynamo_body("a", 0, "text"), dynamo_request("a", 0)),
