@@ -17,7 +17,13 @@ from rotoscope.traces import Call, Forest, Prefix, SharedPrefix, TraceError, Wai
 from rotoscope.traces.corpus import Member, calls_in_order
 from rotoscope.traces.formats import mooncake_agentic
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.mooncake import READ_ASPECTS, read_bailian, read_mooncake
+from rotoscope.traces.formats.mooncake import (
+    DELAYS,
+    LONGEST_WAITS,
+    READ_ASPECTS,
+    read_bailian,
+    read_mooncake,
+)
 from rotoscope.traces.formats.recognise import open_traces
 from rotoscope.traces.formats.source import Source
 
@@ -202,6 +208,14 @@ def test_delays_are_waits_and_times_may_be_missing() -> None:
     assert (members[0].start_ms, [call.at_ms for call in calls(members[0])]) == (50.0, [0.0, None, 40.0])
     assert waits(members[0]) == [7.5]
     assert "lost delay before a session (1 sessions): there is nothing that it could follow" in fidelity.lines()
+
+
+def test_waits_that_are_told_are_kept_and_others_are_the_longest_there_can_be() -> None:
+    fidelity = Fidelity()
+
+    read(turn("a", 1, at_ms=0), turn("a", 1, 2, at_ms=9, delay=7), turn("a", 1, 3, at_ms=20), fidelity=fidelity)
+
+    assert (fidelity.counts[DELAYS], fidelity.counts[LONGEST_WAITS]) == (1, 1)
 
 
 def test_a_file_without_times_has_sessions_in_the_order_of_its_rows() -> None:
