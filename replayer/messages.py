@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,30 +54,33 @@ class Messages:
         """Return the text of no messages."""
         return MessageText(self._spelling)
 
-    def partial_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+    def partial_answer(self, exchange: Exchange, *, taken_up: AbstractSet[int]) -> ArrayLike | None:
         """Return ids for the pieces in which the answer came, taken for a token each unless the server counts others."""
         pieces = exchange.output_text
-        if not pieces or taken_up is None:
+        if not pieces or not taken_up:
             return NO_TOKENS if pieces else None
         if exchange.counted_tokens not in (None, len(pieces)):
             return None
         return self._spelling.ids_of(pieces)
 
-    async def whole_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+    async def whole_answer(self, exchange: Exchange, *, taken_up: AbstractSet[int]) -> ArrayLike | None:
         """Return ids for the pieces of an answer if each is a token, else for its whole text if that has as many tokens.
 
         What later prompts hold of it must be as many tokens when it is sent back; believed where nobody can tell.
         """
         pieces, tokens = exchange.output_text, exchange.counted_tokens
-        if not taken_up:
-            return self._spelling.ids_of(pieces) if taken_up == 0 and len(pieces) == tokens else NO_TOKENS
-        if not pieces:
+        held = sorted(taken_up - {0})
+        if not held:
+            return self._spelling.ids_of(pieces) if taken_up and len(pieces) == tokens else NO_TOKENS
+        if not pieces or tokens is None:
             return None
         if len(pieces) == tokens:
-            return self._spelling.ids_of(pieces) if await self._survives(pieces[:taken_up]) else None
-        if self._tokenizer is None or taken_up != tokens or not await self._survives(["".join(pieces)], tokens):
+            survives = [await self._survives(pieces[:part]) for part in held]
+            return self._spelling.ids_of(pieces) if all(survives) else None
+        text = "".join(pieces)
+        if self._tokenizer is None or held != [tokens] or not await self._survives([text], tokens):
             return None
-        return self._spelling.ids_of_text("".join(pieces), tokens)
+        return self._spelling.ids_of_text(text, tokens)
 
     async def _survives(self, pieces: Sequence[str], tokens: int | None = None) -> bool:
         """Say whether the text of pieces is so many tokens, one each if not given."""

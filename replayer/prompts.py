@@ -28,6 +28,8 @@ from rotoscope.replayer.tokens import NO_TOKENS, Identity, TokenIds, Vocabulary
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Trace
 
+_BY_NOBODY: frozenset[int] = frozenset()
+
 
 class PromptPlan:
     """The prompts of all sessions of a run; session i performs trace i modulo their number."""
@@ -161,7 +163,7 @@ class SessionPrompts:
         trace = laid_out.trace
         self._streams: dict[int, TokenStream] = {}
         self._closed = False
-        self._taken_up: dict[int, int] = {}
+        self._taken_up: dict[int, set[int]] = {}
         """How many tokens of an answer later prompts hold; 0 where one goes on at its beginning."""
         calls = {call.call: call for call in trace.calls()}
         repeats: dict[tuple[object, int], list[TokenStream]] = {}
@@ -179,9 +181,9 @@ class SessionPrompts:
             self._streams[call] = stream
             if parting.tokens == stream.prompt_tokens:
                 stream.repeats.append(stream)
-                self._taken_up.setdefault(call, 0)
+                self._taken_up.setdefault(call, set()).add(0)
             if isinstance(parting.of, int) and (taken := parting.tokens - calls[parting.of].prompt_tokens) >= 0:
-                self._taken_up[parting.of] = max(taken, self._taken_up.get(parting.of, 0))
+                self._taken_up.setdefault(parting.of, set()).add(taken)
 
     def prompt(self, call: int) -> bytes:
         """Return the prompt of a call as the JSON array that is sent: of its ids, or of its messages.
@@ -198,13 +200,13 @@ class SessionPrompts:
 
     async def answered(self, call: int, exchange: Exchange) -> bool:
         """Take note of a whole answer; return whether prompts can take it up, which the server may have to be asked."""
-        ids = await self._plan._rendering.whole_answer(exchange, taken_up=self._taken_up.get(call))
+        ids = await self._plan._rendering.whole_answer(exchange, taken_up=self._taken_up.get(call, _BY_NOBODY))
         self.output(call, ids)
         return ids is not None
 
     def answering(self, call: int, exchange: Exchange) -> bool:
         """Take note of what has arrived of an answer; return whether prompts can take it up."""
-        ids = self._plan._rendering.partial_answer(exchange, taken_up=self._taken_up.get(call))
+        ids = self._plan._rendering.partial_answer(exchange, taken_up=self._taken_up.get(call, _BY_NOBODY))
         self.output(call, ids)
         return ids is not None
 

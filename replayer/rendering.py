@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -47,14 +48,14 @@ class Rendering(Protocol):
         """Return the text of a stream of no tokens."""
         ...
 
-    def partial_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+    def partial_answer(self, exchange: Exchange, *, taken_up: AbstractSet[int]) -> ArrayLike | None:
         """Return ids of what has been answered by now, None where they are not known.
 
-        `taken_up` says how many tokens of the whole answer later prompts hold, None that no prompt goes on there.
+        `taken_up` says how many tokens of the whole answer later prompts hold, 0 where one goes on at its beginning.
         """
         ...
 
-    async def whole_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+    async def whole_answer(self, exchange: Exchange, *, taken_up: AbstractSet[int]) -> ArrayLike | None:
         """Return ids of a whole answer, one a token, None where they are not known or not the same when sent back."""
         ...
 
@@ -74,11 +75,11 @@ class TokenLists:
         """Return the text of no ids."""
         return TokenText()
 
-    def partial_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+    def partial_answer(self, exchange: Exchange, *, taken_up: AbstractSet[int]) -> ArrayLike | None:
         """Return the ids that the server has returned."""
         return exchange.output_ids or None
 
-    async def whole_answer(self, exchange: Exchange, *, taken_up: int | None) -> ArrayLike | None:
+    async def whole_answer(self, exchange: Exchange, *, taken_up: AbstractSet[int]) -> ArrayLike | None:
         """Return the ids if the server returned them all."""
         return exchange.whole_output_ids
 

@@ -21,8 +21,8 @@ def messages(tokenizer: ToyTokenizer | None = None) -> Messages:
     return Messages(Words([f" {word}" for word in WORDS]), TEMPLATE, tokenizer)
 
 
-def answer(one: Messages, exchange: Exchange, taken_up: int | None) -> list[int] | None:
-    ids = asyncio.run(one.whole_answer(exchange, taken_up=taken_up))
+def answer(one: Messages, exchange: Exchange, *taken_up: int) -> list[int] | None:
+    ids = asyncio.run(one.whole_answer(exchange, taken_up=set(taken_up)))
     return None if ids is None else np.asarray(ids).tolist()
 
 
@@ -65,12 +65,19 @@ def test_what_later_prompts_hold_of_an_answer_must_be_as_many_tokens_when_it_is_
     assert (known is not None) is survives
 
 
+def test_every_part_that_later_prompts_hold_is_tried() -> None:
+    pieces = ["!", " c", "at"]  # a word as a whole, and two tokens before the last piece
+
+    assert answer(messages(tokenizer()), answered_in_pieces(pieces), 1) is not None
+    assert answer(messages(tokenizer()), answered_in_pieces(pieces), 1, 3) is None
+
+
 def test_only_what_later_prompts_hold_is_tried() -> None:
     asked = tokenizer()
 
     assert answer(messages(asked), answered_in_pieces(["cat", " cow"]), 1) is not None
     assert answer(messages(asked), answered_in_pieces(["moo", " cow"]), 0) is not None
-    assert answer(messages(asked), answered_in_pieces(["moo", " cow"]), None) == []
+    assert answer(messages(asked), answered_in_pieces(["moo", " cow"])) == []
     assert asked.asked == 0
 
 
@@ -83,7 +90,9 @@ def test_an_answer_in_fewer_pieces_than_tokens_is_taken_up_as_a_whole_or_not_at_
     exchange.completion_tokens = 3
 
     assert answer(messages(tokenizer()), exchange, 3) == [9, 10, 10]
+    assert answer(messages(tokenizer()), exchange, 0, 3) == [9, 10, 10]
     assert answer(messages(tokenizer()), exchange, 2) is None
+    assert answer(messages(tokenizer()), exchange, 2, 3) is None
     assert answer(messages(), exchange, 3) is None
 
 
@@ -92,12 +101,12 @@ def test_an_answer_without_text_is_not_known_where_it_is_needed() -> None:
     exchange.completion_tokens = 3
 
     assert answer(messages(), exchange, 3) is None
-    assert answer(messages(), exchange, 0) == answer(messages(), exchange, None) == []
-    assert messages().partial_answer(exchange, taken_up=3) is None
+    assert answer(messages(), exchange, 0) == answer(messages(), exchange) == []
+    assert messages().partial_answer(exchange, taken_up={3}) is None
 
 
 def test_what_has_arrived_of_an_answer_is_taken_for_a_token_a_piece() -> None:
-    ids = messages().partial_answer(answered_in_pieces(["cat", " the"]), taken_up=5)
+    ids = messages().partial_answer(answered_in_pieces(["cat", " the"]), taken_up={5})
 
     assert ids is not None
     assert np.asarray(ids).tolist() == [1, 0]
@@ -107,4 +116,4 @@ def test_what_has_arrived_in_pieces_of_several_tokens_is_not_known() -> None:
     exchange = answered_in_pieces(["cat the", " sat"])
     exchange.completion_tokens = 3
 
-    assert messages().partial_answer(exchange, taken_up=5) is None
+    assert messages().partial_answer(exchange, taken_up={5}) is None

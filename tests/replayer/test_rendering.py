@@ -22,10 +22,10 @@ def test_lists_of_ids_are_laid_out_as_recorded() -> None:
 
 
 def test_a_whole_answer_is_known_where_there_is_an_id_a_token() -> None:
-    assert asyncio.run(TOKEN_LISTS.whole_answer(exchange(4, 5, 6, counted=3), taken_up=None)) == [4, 5, 6]
-    assert asyncio.run(TOKEN_LISTS.whole_answer(exchange(4, 5, counted=3), taken_up=3)) is None
+    assert asyncio.run(TOKEN_LISTS.whole_answer(exchange(4, 5, 6, counted=3), taken_up=set())) == [4, 5, 6]
+    assert asyncio.run(TOKEN_LISTS.whole_answer(exchange(4, 5, counted=3), taken_up={3})) is None
 
 
 def test_what_has_arrived_of_an_answer_is_known_by_its_ids() -> None:
-    assert TOKEN_LISTS.partial_answer(exchange(4, 5, counted=3), taken_up=3) == [4, 5]
-    assert TOKEN_LISTS.partial_answer(exchange(counted=0), taken_up=3) is None
+    assert TOKEN_LISTS.partial_answer(exchange(4, 5, counted=3), taken_up={3}) == [4, 5]
+    assert TOKEN_LISTS.partial_answer(exchange(counted=0), taken_up={3}) is None
