@@ -24,6 +24,8 @@ from rotoscope.traces.formats.recognise import LabelledTrace
 from rotoscope.traces.formats.registry import Format
 
 STANDARD_OUTPUT = "-"
+_LONGEST_PART = 100
+"""Of a temporary name, so that it is not too long where the name itself is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +110,11 @@ def _new_folder(path: Path, *, overwrites: bool) -> Iterator[Path]:
     if path.is_dir() and any(path.iterdir()) and not overwrites:
         raise UnusableInput(f"{path}: is not empty; name another folder, or write into it with --force")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    there = path.is_dir()  # it may be a volume of its own, into which nothing can be renamed from beside it
+    temporary = Path(tempfile.mkdtemp(dir=path if there else path.parent, prefix=f".{path.name[:_LONGEST_PART]}."))
     try:
         yield temporary
-        if path.is_dir():
+        if there:
             for file in temporary.iterdir():
                 file.replace(path / file.name)
             temporary.rmdir()
@@ -132,21 +135,23 @@ def _write_file(target: Target, pieces: Iterable[bytes]) -> None:
     path = Path(target.path)
     if path.is_dir():
         raise UnusableInput(f"{path}: is a folder; {target.format.title} keeps all traces in one file, name one")
-    if path.exists() and not target.overwrites:
+    is_stream = path.exists() and not path.is_file()
+    if path.exists() and not is_stream and not target.overwrites:
         raise UnusableInput(f"{path}: is there already; name another file, or overwrite it with --force")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _new_file(path) as file:
+    with open(path, "wb") if is_stream else _new_file(path) as file:
         for piece in pieces:
             file.write(piece)
 
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to be filled, which takes its name when it is whole."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Give a file to be filled, which takes its name when it is whole; a link keeps pointing to it."""
+    named, path = path, path.resolve()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:_LONGEST_PART]}.")
     try:
         with os.fdopen(handle, "wb") as raw:
-            if path.suffix == ".gz":
+            if named.suffix == ".gz":
                 with gzip.GzipFile(fileobj=raw, filename="", mode="wb", mtime=0) as zipped:
                     yield zipped  # type: ignore[misc]  # GzipFile is an IO[bytes]
             else:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,56 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(RunFailed, match="cannot be written"):
         converted(traces, tmp_path / "in" / "a.json" / "b.json")
+
+
+def test_nothing_is_made_beside_a_folder_that_is_there_since_it_may_be_a_volume_of_its_own(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json", "b.json")
+    (tmp_path / "out").mkdir()
+    seen = []
+
+    def look(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
+        seen.append(sorted(os.listdir(tmp_path)))
+        return b"{}"
+
+    converted(traces, tmp_path / "out", replace(OURS, write_trace=look))
+
+    assert seen == [["in", "out"]] * 2
+    assert sorted(os.listdir(tmp_path / "out")) == ["a.trace.json", "b.trace.json"]
+
+
+@pytest.mark.parametrize("is_dangling", [False, True])
+def test_a_link_is_followed_and_not_replaced(tmp_path: Path, is_dangling: bool) -> None:
+    traces = traces_in(tmp_path / "in", "a.json")
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    link.symlink_to(target)
+    if not is_dangling:
+        target.write_text("mine")
+        with pytest.raises(UnusableInput, match="--force"):
+            converted(traces, link)
+
+    converted(traces, link, overwrites=not is_dangling)
+
+    assert link.is_symlink()
+    assert open_trace(target) == traces[0].trace
+
+
+@pytest.mark.parametrize("overwrites", [False, True])
+def test_a_pipe_or_device_is_written_into_and_not_replaced(tmp_path: Path, overwrites: bool) -> None:
+    traces = traces_in(tmp_path / "in", "a.json")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    converted(traces, pipe, overwrites=overwrites)
+
+    assert os.read(reader, 1 << 16) == dumps(traces[0].trace)
+    assert pipe.is_fifo()
+    os.close(reader)
+
+
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json")
+
+    converted(traces, tmp_path / ("x" * 255))
+
+    assert open_trace(tmp_path / ("x" * 255)) == traces[0].trace
