@@ -75,7 +75,9 @@ async def _by_tokenizer(tokenizer: Tokenizer) -> Calibration | None:
         words = await _lasting(tokenizer, measured, singles)
         if len(words) >= _FEWEST_WORDS:
             return Calibration(Words(words), "tokenizer", measured.template, "tokenizer")
-    raise RunFailed("the server's tokenizer has no words of one token each: replay with --api completions")
+    raise RunFailed(
+        f"fewer than {_FEWEST_WORDS} words are one token each all along a conversation: replay with --api completions"
+    )
 
 
 async def _singles(tokenizer: Tokenizer, family: Sequence[str]) -> dict[str, int] | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import find_data
 from engine.agent_shapes import SHAPES, forking, rewinding, single_branch
-from engine.llama_server import ONE_SLOT, llama_server
+from engine.llama_server import FOUR_SLOTS, ONE_SLOT, llama_server
 
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay
@@ -145,3 +145,17 @@ def test_templates_of_every_kind_are_measured_out(
             check_is_exact(f"{shape}, template {name}", summary)
             assert summary.setup.template is not None
             assert summary.setup.template.takes_answers_up is takes_up
+
+
+def test_many_sessions_on_four_slots_stay_at_or_below_the_optimum(tiny_model: Path, tmp_path: Path) -> None:
+    with llama_server(tiny_model, FOUR_SLOTS, tmp_path / "log") as url:
+        options = ReplayOptions(
+            url=url, api="chat", profile="llama.cpp", sessions=10, concurrency=4, salt="many", folder=tmp_path / "out"
+        )
+        summary = replay([trace for _, trace in SHAPES], options)
+
+    pairs = zip(summary.request_results, summary.optimal_tokens, strict=True)
+    print(f"\nfour slots: {summary.cache.cached_tokens} of {summary.cache.optimal_tokens} tokens of the optimum")
+    assert summary.exit_code == 0
+    assert summary.isl_error is None
+    assert all(one.cached_tokens is not None and one.cached_tokens <= optimum for one, optimum in pairs)
