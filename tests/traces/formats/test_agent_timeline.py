@@ -150,6 +150,19 @@ def test_a_region_stands_for_the_tool_that_waited_for_it() -> None:
     assert timeline.agent_tools == 1
 
 
+def test_a_line_that_starts_with_a_call_of_its_parent_forks_behind_it() -> None:
+    trace = written(Line([turn(0, 0, 100), turn(1, 200, 300)], [], [Line([turn(2, 200, 250)])]))
+
+    assert story(trace) == [(None, 0), (None, "think", 100), (None, 1), ("fork", 0, 1), ((0, 0), 2)]
+
+
+def test_where_lines_join_the_rest_of_the_gap_is_no_tool() -> None:
+    trace = written(Line([turn(0, 0, 100, "tool0"), turn(2, 300, 400)], [], [Line([turn(1, 120, 250)])]))
+
+    assert story(trace)[-2:] == [(None, "think", 50), (None, 2)]
+    assert not any(isinstance(event, ToolCall) for event in trace.events)
+
+
 def test_a_root_without_calls_starts_its_lines() -> None:
     trace = written(Line([], [], [Line([turn(0, 40, 50)]), Line([turn(1, 45, 60)])]))
 

@@ -136,6 +136,7 @@ def test_a_tool_belongs_to_the_answer_that_named_it_else_to_the_last_one_before_
         dynamo_request("c", 500, [1, 2, 3], session="A"),
     )
 
+    assert [call.tool_calls for call in member.trace.calls()] == [("tool0", "tool0"), ("tool1",), ()]
     tools = [event for event in member.trace.events if isinstance(event, ToolCall)]
     assert [(tool.tool_name, tool.call, tool.at_ms, tool.duration_ms) for tool in tools] == [
         ("tool0", 0, 320, 10),

@@ -66,6 +66,12 @@ def test_a_request_without_hashes_has_the_length_that_the_server_counted() -> No
     assert (request.prompt_tokens, request.block_size, request.block_ids) == (77, 0, ())
 
 
+def test_a_request_ends_when_its_time_is_over_whenever_it_was_recorded() -> None:
+    (request,) = records({**dynamo_request("a", 1000, total_ms=60.25), "event_time_unix_ms": 5000}).requests
+
+    assert (request.start_ms, request.end_ms) == (1000, 1060.25)
+
+
 def test_missing_times_follow_from_the_time_of_the_record() -> None:
     came = dynamo_request("b", 1000, total_ms=None)
     came["event_time_unix_ms"] = 1250

@@ -28,7 +28,9 @@ def session(
 
 
 def test_a_session_within_a_call_that_runs_agents_is_its_agent() -> None:
-    assert links(session("A", 0, 100, (10, 40)), session("B", 10, 40)).parents == {"B": "A"}
+    found = links(session("A", 0, 100, (10, 40)), session("B", 10, 40), session("C", 40, 40), session("D", 10, 10))
+
+    assert found.parents == {"B": "A", "C": "A", "D": "A"}
 
 
 def test_the_tightest_call_wins_where_one_lies_in_the_other() -> None:

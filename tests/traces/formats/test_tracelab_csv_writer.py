@@ -17,6 +17,7 @@ from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.formats.tracelab_csv import read
 from rotoscope.traces.formats.tracelab_csv_writer import write_corpus
+from rotoscope.traces.model import SharedPrefix
 
 
 def written(members: list[Member], fidelity: Fidelity | None = None) -> bytes:
@@ -46,7 +47,12 @@ def test_a_row_keeps_what_lies_in_the_round_before() -> None:
 
 
 def test_a_row_keeps_nothing_of_another_domain_and_asks_for_one_token_at_least() -> None:
-    trace = trace_of(make_call(0, 9, osl=0), make_call(1, 9, domain=1), make_call(2, 9, prefix=Prefix(0, 9, "ids")))
+    trace = trace_of(
+        make_call(0, 9, osl=0, prefix=Prefix("s0", 5, "ids")),
+        make_call(1, 9, domain=1, prefix=Prefix("s0", 5, "ids")),
+        make_call(2, 9, prefix=Prefix(0, 9, "ids")),
+        shared_prefixes=[SharedPrefix("s0", "system", 5)],
+    )
 
     assert [(row["prefix_len"], row["input_len"], row["output_len"]) for row in rows(members_of([trace]))] == [
         ("0", "9", "1"),
