@@ -174,7 +174,7 @@ def _change(container: Any, key: Any, chance: random.Random) -> None:
             container[chance.choice(("x", "", "event_type", "requests", "hash_ids"))] = chance.choice(VALUES)
         case 1 | 2 if isinstance(container, list):
             container.insert(key, container[key])
-        case 3 if isinstance(container[key], int | float):
+        case 3 if isinstance(container[key], int | float) and abs(container[key]) < 2**64:  # no float beyond 1e308
             container[key] += chance.choice((-1, 1, 64, -64, 0.5, 10**9))
         case _:
             container[key] = chance.choice(VALUES)
