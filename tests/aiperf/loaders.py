@@ -64,6 +64,8 @@ def mooncake(path: Path) -> dict[str, object]:
         filename=path, prompt_generator=generator, run=run_config("mooncake", path), default_block_size=512
     )
     data = loader.load_dataset()
+    for trace in (one for of in data.values() for one in of):
+        loader._build_turn(trace, "text")  # checks what loading does not
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
     analyzer = PrefixAnalyzer(block_size=512)
     stats = analyzer.analyze_file(path)

@@ -15,15 +15,17 @@ from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.mooncake_writer import (
     ALWAYS_LOST,
     CUT,
+    EMPTY,
     LENGTHS,
     STARTS,
     TIMES,
     WHOLE,
     OutRow,
     as_number,
+    asked_fields,
+    note_empty,
     note_rows,
     out_rows,
-    request_fields,
     row_line,
 )
 from rotoscope.traces.model import Branch, Call, ToolCall, Trace, Wait
@@ -34,7 +36,7 @@ DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
 TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
 LINES = Aspect("branches", "approximated", "calls of branches follow one another")
 WRITE_ASPECTS = (
-    *(LENGTHS, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
+    *(LENGTHS, EMPTY, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
     *ALWAYS_LOST,
 )
 
@@ -43,6 +45,7 @@ def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, bl
     """Yield the rows of a file in AIPerf's dialect; what has no time is left without."""
     rows = out_rows(members, block_size)
     note_rows(rows, members, fidelity, block_size=block_size)
+    note_empty(rows, fidelity)
     delays = [gaps_before(member.trace) for member in members]
     firsts = [min((call.call for call in member.trace.calls()), default=None) for member in members]
     later = [row for row in rows if row.call.call != firsts[row.member]]
@@ -70,7 +73,7 @@ def _session_row(row: OutRow, session: str, delay_ms: float | None) -> dict[str,
         fields["delay"] = as_number(delay_ms)
     elif row.at_ms is not None:
         fields["timestamp"] = as_number(row.at_ms)
-    return {**fields, **request_fields(row)}
+    return {**fields, **asked_fields(row)}
 
 
 def gaps_before(trace: Trace) -> dict[int, float]:

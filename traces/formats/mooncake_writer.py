@@ -22,6 +22,7 @@ from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.model import Call, DropKvCache, Embedding, Message, ToolCall, Wait
 
 LENGTHS = Aspect("prompt and output lengths", "kept")
+EMPTY = Aspect("answers without a token", "approximated", "as of one: AIPerf refuses rows that ask for none")
 WHOLE = Aspect("common prefixes", "kept", "as block ids")
 CUT = Aspect("common prefixes", "approximated", "cut to whole blocks")
 BOUNDS = Aspect("how sure common prefixes are", "lost")
@@ -37,7 +38,7 @@ SYSTEM = Aspect("which shared prefixes are system prompts", "lost", unit="traces
 OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events")
 
 ALWAYS_LOST = (BOUNDS, REASONING, SPEED, CACHED, SYSTEM, OTHERS)
-WRITE_ASPECTS = (LENGTHS, WHOLE, CUT, TIMES, STARTS, NO_SESSIONS, NO_GAPS, BRANCHES, *ALWAYS_LOST)
+WRITE_ASPECTS = (LENGTHS, EMPTY, WHOLE, CUT, TIMES, STARTS, NO_SESSIONS, NO_GAPS, BRANCHES, *ALWAYS_LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ def write_mooncake(members: Sequence[Member], fidelity: Fidelity, *, block_size:
     fidelity.note(NO_SESSIONS, sum(1 for trace in traces if sum(1 for _ in trace.calls()) > 1))
     fidelity.note(NO_GAPS, sum(isinstance(event, ToolCall | Wait) for trace in traces for event in trace.events))
     fidelity.note(BRANCHES, sum(row.call.branch is not None for row in rows))
-    return (row_line({"timestamp": as_number(row.at_ms or 0.0), **request_fields(row)}) for row in rows)
+    note_empty(rows, fidelity)
+    return (row_line({"timestamp": as_number(row.at_ms or 0.0), **asked_fields(row)}) for row in rows)
 
 
 def out_rows(members: Sequence[Member], block_size: int) -> list[OutRow]:
@@ -91,6 +93,16 @@ def request_fields(row: OutRow) -> dict[str, Any]:
         "output_length": row.call.completion_tokens,
         "hash_ids": row.block_ids,
     }
+
+
+def asked_fields(row: OutRow) -> dict[str, Any]:
+    """Return the same, but that at least one token is asked for."""
+    return {**request_fields(row), "output_length": max(1, row.call.completion_tokens)}
+
+
+def note_empty(rows: Sequence[OutRow], fidelity: Fidelity) -> None:
+    """Note the answers that get a token by `asked_fields`."""
+    fidelity.note(EMPTY, sum(not row.call.completion_tokens for row in rows))
 
 
 def as_number(milliseconds: float) -> float | int:

@@ -57,7 +57,7 @@ def files(draw: st.DrawFn) -> list[dict[str, Any]]:
         at_ms += draw(st.sampled_from([0, 0, 1, 1000]))
         labels = draw(st.lists(st.integers(0, 2), min_size=1, max_size=6))
         tail = draw(st.integers(0, 511))
-        fields = row(at_ms, *labels, tail=tail, out=draw(st.integers(0, 600)))
+        fields = row(at_ms, *labels, tail=tail, out=draw(st.integers(1, 600)))
         tokens = fields["input_length"]
         keys = [(*labels[: i + 1], min(tokens, 512 * (i + 1))) for i in range(len(labels))]
         rows.append({**fields, "hash_ids": [ids.setdefault(key, len(ids) * 7 - 3) for key in keys]})
@@ -86,6 +86,16 @@ def test_a_call_without_a_time_is_refused_with_what_to_do_instead() -> None:
 
     with pytest.raises(UnusableInput, match=r"trace '0': call 1 has no time: write mooncake-sessions"):
         written(members)
+
+
+def test_an_answer_without_a_token_gets_one_and_is_counted() -> None:
+    fidelity = Fidelity()
+    trace = trace_of(make_call(0, 9, osl=0, at_ms=0.0), make_call(1, 9, osl=3, at_ms=1.0))
+
+    rows = written(members_of([trace]), fidelity=fidelity)
+
+    assert [fields["output_length"] for fields in rows] == [1, 3]
+    assert any(line.startswith("approximated answers without a token (1 calls)") for line in fidelity.lines())
 
 
 def test_prefixes_that_end_within_a_block_are_cut_and_counted() -> None:
