@@ -29,6 +29,7 @@ from rotoscope.traces.model import (
     ToolCall,
     ToolName,
     Trace,
+    Wait,
 )
 
 LENGTHS = Aspect("prompt and output lengths", "kept")
@@ -42,6 +43,7 @@ PREFIXES = Aspect("prefixes", "approximated", "cut to whole blocks")
 BRANCHES = Aspect("branches", "approximated", "sessions with a parent; forks and joins are in the times", "branches")
 TOOLS = Aspect("tools", "kept", "with their times", "tools")
 GAP_TOOLS = Aspect("tools that nobody timed", "kept", "asked for by an answer; the gap is theirs", "tools")
+WAITS = Aspect("waits", "approximated", "the time between requests, whatever the client did", "waits")
 CHOICES = Aspect("choices of one request", "approximated", "a request each")
 BOUNDS = Aspect("bounds of uncertain prefixes", "lost")
 OUTPUTS = Aspect("reuse of outputs", "lost", "hashes are of prompts alone")
@@ -54,7 +56,7 @@ EMPTY = Aspect("traces without calls", "lost", unit="traces")
 
 WRITE_ASPECTS = (
     *(LENGTHS, CACHED, DOMAINS, SHARED, TOOLS, GAP_TOOLS),
-    *(TIMES, ASSUMED, NO_CLOCK, PREFIXES, BRANCHES, CHOICES),
+    *(TIMES, ASSUMED, NO_CLOCK, PREFIXES, BRANCHES, WAITS, CHOICES),
     *(BOUNDS, OUTPUTS, REASONING, MESSAGES, EMBEDDINGS, ATTEMPTS, DROPS, EMPTY),
 )
 
@@ -234,6 +236,8 @@ def _note_trace(trace: Trace, block_size: int, fidelity: Fidelity) -> None:
     for event in trace.events:
         if isinstance(event, ToolCall):
             fidelity.note(GAP_TOOLS if _is_gap(event) else TOOLS)
+        elif isinstance(event, Wait):
+            fidelity.note(WAITS)
         elif isinstance(event, ParallelStart):
             fidelity.note(BRANCHES, event.num_branches)
         elif isinstance(event, Message | Embedding | DropKvCache):

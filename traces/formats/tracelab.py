@@ -58,6 +58,7 @@ AGENT_TOOLS = Aspect("tools that ran a sub-agent", "approximated", "the branch s
 GAP_TOOLS = Aspect("tools that have no times", "approximated", "the gap to the next round is theirs", "tools")
 UNSIZED = Aspect("reasoning of unknown length", "approximated", "that there was some")
 OVERLAPS = Aspect("rounds of one session that overlapped", "approximated", "one after the other")
+FINISH = Aspect("why answers ended", "approximated", "for tools where they asked for some, else unknown")
 NO_OUTPUT = Aspect("outputs without a length", "approximated", "taken as empty")
 FIRST = Aspect("hits of first rounds", "lost", "who made what they found is not in the file")
 NO_HIT = Aspect("prefixes of rounds without a hit count", "lost", "they may begin like anything")
@@ -82,6 +83,7 @@ READ_ASPECTS = (
         GAP_TOOLS,
         UNSIZED,
         OVERLAPS,
+        FINISH,
         NO_OUTPUT,
     ),
     *(FIRST, NO_HIT, NO_PROMPT, OWN_TIMES, BACKWARD, SIZES, TEXTS, FIRST_TOKENS),
@@ -221,7 +223,7 @@ class _Reading:
         return spans
 
     def _note(self, round_: Round) -> None:
-        for aspect in (LENGTHS, DOMAINS, SIZES, FIRST_TOKENS):
+        for aspect in (LENGTHS, DOMAINS, FINISH, SIZES, FIRST_TOKENS):
             self.fidelity.note(aspect)
         self.fidelity.note(TIMES, round_.sent_ms is not None)
         self.fidelity.note(CACHED, round_.hit_tokens is not None)

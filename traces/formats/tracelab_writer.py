@@ -28,6 +28,7 @@ from rotoscope.traces.model import (
     ToolCall,
     ToolName,
     Trace,
+    Wait,
 )
 
 LENGTHS = Aspect("prompt and output lengths", "kept")
@@ -40,6 +41,7 @@ TIMES = Aspect("times", "approximated", "whole milliseconds")
 ASSUMED = Aspect("missing times", "approximated", "as early as what is before allows")
 NO_CLOCK = Aspect("when traces began", "approximated", "without a common clock all start together", "traces")
 BRANCHES = Aspect("branches", "approximated", "sessions of their own", "branches")
+WAITS = Aspect("waits", "approximated", "the time between rounds, as if a person wrote meanwhile", "waits")
 STRAY_TOOLS = Aspect("tools that no answer asked for", "lost", unit="tools")
 BOUNDS = Aspect("bounds of uncertain prefixes", "lost")
 FIRST_TOKENS = Aspect("times to the first token", "lost")
@@ -49,7 +51,7 @@ OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events"
 
 WRITE_ASPECTS = (
     *(LENGTHS, REASONING, DOMAINS, TOOLS, GAP_TOOLS),
-    *(PREFIXES, TIMES, ASSUMED, NO_CLOCK, BRANCHES),
+    *(PREFIXES, TIMES, ASSUMED, NO_CLOCK, BRANCHES, WAITS),
     *(STRAY_TOOLS, BOUNDS, FIRST_TOKENS, FINISH, CACHED, OTHERS),
 )
 PROVIDER = "rotoscope"
@@ -178,6 +180,8 @@ def _note_rounds(sessions: Sequence[Session], fidelity: Fidelity) -> None:
             if isinstance(event, ToolCall):
                 timed = GAP_TOOLS if event.time_source == "gap" else TOOLS
                 fidelity.note(STRAY_TOOLS if event.call is None else timed)
+            elif isinstance(event, Wait):
+                fidelity.note(WAITS)
 
 
 def traces_of(sessions: Sequence[Session]) -> list[Trace]:

@@ -204,6 +204,7 @@ def test_what_is_lost_or_approximated_is_counted() -> None:
     assert dict(fidelity.counts) == {
         module.LENGTHS: 4,
         module.DOMAINS: 4,
+        module.FINISH: 4,
         module.SIZES: 4,
         module.FIRST_TOKENS: 4,
         module.TIMES: 3,
