@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rotoscope.traces import (
@@ -15,6 +17,7 @@ from rotoscope.traces import (
     Trace,
     Wait,
 )
+from rotoscope.traces.model import Outputs
 from rotoscope.traces.show import heading, rows, time_line, whole_span
 
 TRACE = Trace(
@@ -91,6 +94,15 @@ def test_the_whole_runs_from_the_first_start_to_the_last_end() -> None:
 
 def test_heading_names_the_shared_prefixes() -> None:
     assert "shared prefix s0: system, 40 tokens" in heading(TRACE)
+
+
+@pytest.mark.parametrize(("outputs", "said"), [("unknown", "is not known"), ("assumed", "is assumed"), ("known", "")])
+def test_heading_says_how_sure_the_reuse_of_outputs_is(outputs: Outputs, said: str) -> None:
+    lines = [
+        line for line in heading(replace(TRACE, outputs=outputs)) if "outputs" in line and "output tokens" not in line
+    ]
+
+    assert [said in line for line in lines] == [True] * bool(said)
 
 
 @pytest.mark.parametrize(

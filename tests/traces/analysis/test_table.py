@@ -65,6 +65,15 @@ def test_unknown_reuse_of_outputs_is_said() -> None:
     assert shown["reuse of outputs"] == ("unknown: at least this",)
 
 
+def test_assumed_reuse_of_outputs_is_said_and_less_than_known() -> None:
+    assumed, unknown = (replace(small(100, 50), outputs=how) for how in ("assumed", "unknown"))
+    groups = rows([described("a", assumed), described("a", small(100, 50)), described("b", unknown)])[3:]
+
+    assert [group["decode_reuse_known"] for group in groups] == ["assumed", "no", "no"]
+    shown = {line[0]: line[1:] for line in lines(groups)}
+    assert shown["reuse of outputs"][0] == "assumed where prompts grew"
+
+
 def test_of_a_group_the_reuse_of_outputs_is_known_where_it_is_for_all() -> None:
     unknown = replace(small(100, 50), outputs="unknown")
     groups = rows([described("a", unknown), described("a", small(100, 50)), described("b", small(100, 50))])[3:]
