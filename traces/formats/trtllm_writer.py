@@ -75,6 +75,7 @@ _FINISH_REASONS: tuple[FinishReason, ...] = ("stop", "length", "tool_calls", "co
 
 def write_trace(trace: Trace, fidelity: Fidelity) -> bytes:
     """Return the bytes of a file."""
+    trace = normalise(trace)
     order = ordered(trace)
     written = events_of(trace, order)
     lines = [orjson.dumps(event) for event in written.events]
@@ -92,12 +93,11 @@ class Written:
 
 
 def events_of(trace: Trace, order: Order) -> Written:
-    """Return the events of the file.
+    """Return the events of the file of a trace in normal form.
 
     Messages whose sizes the file gave are kept. Those that were recorded are kept unless more calls replay alike with
     messages that are made: the forest and the lengths of prompts are what a trace says (R3).
     """
-    trace = normalise(trace)
     kept = list(_written(trace, order, keeps=True)) if has_messages(trace) else None
     if kept is not None and trace.token_source == "given":
         return Written(kept, keeps_messages=True)

@@ -387,3 +387,10 @@ def test_a_region_that_no_agent_has_is_refused() -> None:
 def test_a_time_that_no_run_has_is_refused() -> None:
     with pytest.raises(UnusableInput, match=r"a time of 3e\+11 ms cannot be written: at most 2\.5e\+11 ms can"):
         events(trace_of(Wait(kind="think", duration_ms=3e11)))
+
+
+def test_references_in_any_form_are_written_alike() -> None:
+    calls = [make_call(0, 100), make_call(1, 120, prefix=Prefix(0, 120, "ids"))]
+    by_owner, by_another = (make_call(2, 110, prefix=Prefix(of, 90, "ids")) for of in (0, 1))
+
+    assert messages(trace_of(*calls, by_another)) == messages(trace_of(*calls, by_owner))
