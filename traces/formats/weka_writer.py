@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from rotoscope.traces.corpus import Member
+from rotoscope.traces.forest import normalise
 from rotoscope.traces.formats.block_ids import BlockIds, block_ids
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import writable_ms
@@ -69,6 +70,7 @@ _STOPS: dict[FinishReason, str] = {"stop": "end_turn", "length": "max_tokens", "
 
 def write_trace(trace: Trace, fidelity: Fidelity, *, block_size: int = BLOCK_SIZE, with_partial: bool = False) -> bytes:
     """Return the bytes of a file; `with_partial` gives the last block of a prompt an id where it is not full."""
+    trace = normalise(trace)
     layout = lay_out(trace)
     (ids,) = block_ids([Member(name="", trace=trace)], block_size, with_partial=with_partial)
     by_call = dict(zip((call.call for call in trace.calls()), ids, strict=True))

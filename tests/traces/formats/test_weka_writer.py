@@ -356,3 +356,10 @@ def test_a_region_that_no_agent_has_is_refused() -> None:
 def test_a_time_that_no_run_has_is_refused() -> None:
     with pytest.raises(UnusableInput, match=r"a time of 3e\+11 ms cannot be written: at most 2\.5e\+11 ms can"):
         written(trace_of(make_call(0, at_ms=3e11)))
+
+
+def test_references_in_any_form_are_written_alike() -> None:
+    calls = [make_call(0, 100, prefix=Prefix("s0", 70, "ids")), make_call(1, 90, prefix=Prefix(0, 66, "ids"))]
+    trace = trace_of(*calls, shared_prefixes=[SharedPrefix("s0", "system", 70)])
+
+    assert written(trace) == written(normalise(trace))
