@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from aiohttp import web
 from engine.agent_shapes import SHAPES
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import grown_by, traces
 
+from rotoscope.replayer.candidates import COMMON
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.simulator.model import Message
-from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
+from rotoscope.replayer.simulator.server import Simulator, SimulatorOptions, running_simulator
 from rotoscope.replayer.simulator.template import render
 from rotoscope.replayer.simulator.tokenizer import encode
 from rotoscope.replayer.summary import Summary
 from rotoscope.testing import make_call, trace_of
 from rotoscope.traces import Prefix, Trace
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def replayed(trace: Trace, folder: Path, *, sessions: int = 1, concurrency: int = 1) -> Summary:
@@ -54,6 +60,46 @@ def test_concurrent_sessions_never_hit_more_than_the_optimum(tmp_path: Path) -> 
     ]
     assert all(cached <= best for cached, best in pairs)
     assert sum(cached for cached, _ in pairs) > 0
+
+
+@asynccontextmanager
+async def simulator_without_tokenizer() -> AsyncIterator[str]:
+    """Run a simulator that tells of its tokens by usage only, as hosted endpoints do."""
+
+    @web.middleware
+    async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in ("/tokenize", "/apply-template"):
+            raise web.HTTPNotFound
+        return await handler(request)
+
+    simulator = Simulator(SimulatorOptions(speed=0.0))
+    app = simulator.application()
+    app.middlewares.insert(0, refuse)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    engine = asyncio.create_task(simulator.engine.run())
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        engine.cancel()
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(("name", "trace"), SHAPES)
+def test_a_server_that_tells_usage_only_is_measured_out_as_well(name: str, trace: Trace, tmp_path: Path) -> None:
+    async def perform() -> Summary:
+        async with simulator_without_tokenizer() as url:
+            options = ReplayOptions(url=url, api="chat", folder=tmp_path, gaps=Gaps(scale=0.0))
+            return await replay_async([trace], options)
+
+    summary = asyncio.run(perform())
+
+    assert summary.exit_code == 0
+    assert (summary.setup.tokens_from, summary.setup.words) == ("usage", len(COMMON))
+    assert summary.isl_error is None
+    assert [one.cached_tokens for one in summary.request_results] == list(summary.optimal_tokens)
+    assert any("is assumed" in note for note in summary.notes)
 
 
 @settings(max_examples=20, deadline=None)
