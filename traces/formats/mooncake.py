@@ -48,6 +48,12 @@ DOUBTFUL_TURNS = Aspect(
     "sessions", "approximated", "goes on with less than the last prompt and its answer; taken as the next turn"
 )
 DELAYS = Aspect("waits between turns", "kept", unit="waits")
+WHOLE_PROMPTS = Aspect(
+    "lengths of later turns",
+    "approximated",
+    "taken for whole prompts, though none begins like the turn before: AIPerf's own files say what a turn adds",
+    unit="sessions",
+)
 LONGEST_WAITS = Aspect(
     "waits between turns", "approximated", "time between the requests, which is the most it can have been", unit="waits"
 )
@@ -55,6 +61,7 @@ FIRST_DELAYS = Aspect("delay before a session", "lost", "there is nothing that i
 READ_ASPECTS = (
     *CORPUS_ASPECTS,
     SESSIONS,
+    WHOLE_PROMPTS,
     INFERRED,
     DOUBTFUL_STARTS,
     DOUBTFUL_TURNS,
@@ -73,7 +80,9 @@ def read_mooncake(source: Source, fidelity: Fidelity) -> list[Member]:
 
             members = agentic_members(file, fidelity)
         elif any(row.session is not None for row in file.rows):
-            members = _members(file, by_id(file.rows), fidelity)
+            sessions = by_id(file.rows)
+            fidelity.note(WHOLE_PROMPTS, _sessions_without_growth(file, sessions))
+            members = _members(file, sessions, fidelity)
         else:
             members = _inferred(file, fidelity)
     except TraceError as error:
@@ -144,3 +153,17 @@ def _waits(corpus: SourceCorpus, before: int, index: int, fidelity: Fidelity) ->
 def _steps_back(file: SourceRows) -> int:
     times = [row.at_ms for row in file.rows if row.at_ms is not None]
     return sum(later < earlier for earlier, later in pairwise(times)) if len(times) == len(file.rows) else 0
+
+
+def _sessions_without_growth(file: SourceRows, sessions: Sessions) -> int:
+    """Count sessions of several turns if no turn of the file begins like the one before it, else return 0."""
+    last: dict[int, Sequence[int]] = {}
+    several: set[int] = set()
+    for row, session in zip(file.rows, sessions.of_rows, strict=True):
+        before = last.get(session)
+        if before is not None:
+            several.add(session)
+            if before and row.block_ids and before[0] == row.block_ids[0]:
+                return 0
+        last[session] = row.block_ids
+    return len(several)

@@ -1,7 +1,8 @@
 """The rows of a Mooncake file as they stand in it, of whatever dialect: typed and checked, times in milliseconds.
 
 - Mooncake: `timestamp`, `input_length`, `output_length`, `hash_ids`.
-- AIPerf adds `session_id` and `delay`; its rows that hold text instead of lengths are refused.
+- Sessions add `session_id` and `delay`, keys of AIPerf, whose rows that hold text instead of lengths are refused. Lengths
+  are taken for those of whole prompts; AIPerf takes those of later turns for what they add.
 - agentic Mooncake (Dynamo) adds `request_id`, `wait_for`, `tool_wait_ms` and `tool_events`; its other names for the
   common fields are known too.
 - Bailian adds `chat_id` and `parent_chat_id`, and counts seconds.

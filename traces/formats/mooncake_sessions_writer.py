@@ -1,4 +1,8 @@
-"""Write traces as Mooncake JSONL in AIPerf's dialect: rows of one `session_id` follow one another.
+"""Write traces as Mooncake JSONL with sessions: rows of one `session_id` follow one another.
+
+Lengths and block ids are those of whole prompts, as in all Mooncake files. AIPerf 0.13.0 has the same keys, but sends with
+a later turn all that came before it, answers too, and takes its length for what it adds (seen on the wire): these rows
+become far longer prompts there, plain Mooncake rows do not.
 
 The session of a row is the number of its trace: names of files may be names of people. The first one of a session has
 its time, where that is known, the others the `delay` since the answer before them: a replay with times for all would not
@@ -31,18 +35,21 @@ from rotoscope.traces.formats.mooncake_writer import (
 from rotoscope.traces.model import Branch, Call, ToolCall, Trace, Wait
 
 SESSIONS = Aspect("sessions", "kept", unit="sessions")
+NOT_FOR_AIPERF = Aspect(
+    "lengths of later turns in AIPerf", "lost", "it adds all turns before them: write mooncake for it", unit="sessions"
+)
 FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns follow from the delays")
 DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
 TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
 LINES = Aspect("branches", "approximated", "calls of branches follow one another")
 WRITE_ASPECTS = (
-    *(LENGTHS, EMPTY, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
+    *(LENGTHS, NOT_FOR_AIPERF, EMPTY, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
     *ALWAYS_LOST,
 )
 
 
 def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    """Yield the rows of a file in AIPerf's dialect; what has no time is left without."""
+    """Yield the rows of a file with sessions; what has no time is left without."""
     rows = out_rows(members, block_size)
     note_rows(rows, members, fidelity, block_size=block_size)
     note_empty(rows, fidelity)
@@ -50,6 +57,7 @@ def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, bl
     firsts = [min((call.call for call in member.trace.calls()), default=None) for member in members]
     later = [row for row in rows if row.call.call != firsts[row.member]]
     fidelity.note(SESSIONS, len(members))
+    fidelity.note(NOT_FOR_AIPERF, len({row.member for row in later}))
     fidelity.note(TIMES, sum(row.at_ms is not None for row in rows) - sum(row.at_ms is not None for row in later))
     fidelity.note(FIRST_TIMES, sum(row.at_ms is not None for row in later))
     fidelity.note(DELAYS, len(later))

@@ -121,3 +121,12 @@ def test_every_trace_is_a_session_of_its_own_whatever_its_name_is() -> None:
     members = [Member(name=name, trace=trace_of(make_call(0, 9))) for name in ("alice", "alice", "")]
 
     assert [fields["session_id"] for fields in written_sessions(members)] == ["0", "1", "2"]
+
+
+def test_who_reads_the_rows_of_later_turns_otherwise_is_named() -> None:
+    fidelity = Fidelity()
+    members = read(turn("a", 1), turn("a", 1, 2, delay=5), turn("b", 3))
+
+    list(write_mooncake_sessions(members, fidelity, block_size=512))
+
+    assert any(line.startswith("lost lengths of later turns in AIPerf (1 sessions)") for line in fidelity.lines())
