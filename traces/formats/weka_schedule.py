@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -73,6 +74,8 @@ class Schedule:
 
     parent: Line = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
+    _by_start: list[Region] = field(default_factory=list)
+    _starts: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, source: SourceTrace) -> Schedule:
@@ -104,10 +107,12 @@ class Schedule:
 
     def regions_started(self, since: Sent | None, until: Sent | None) -> Iterator[Region]:
         """Yield the regions that start between two requests of the parent; None stands for the beginning or the end."""
-        for region in sorted(self.regions, key=lambda region: region.start_ms):
-            started = since is None or since.sent_ms <= region.start_ms
-            if started and (until is None or region.start_ms < until.sent_ms):
-                yield region
+        if len(self._starts) != len(self.regions):
+            self._by_start = sorted(self.regions, key=lambda region: region.start_ms)
+            self._starts = [region.start_ms for region in self._by_start]
+        first = 0 if since is None else bisect_left(self._starts, since.sent_ms)
+        last = len(self._starts) if until is None else bisect_left(self._starts, until.sent_ms)
+        yield from self._by_start[first:last]
 
 
 def _when(sent: Sent) -> float:

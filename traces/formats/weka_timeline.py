@@ -13,6 +13,7 @@ The format has no messages and no tool names: answers get the odd message indice
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from itertools import count, pairwise
 
 from rotoscope.traces.formats.fields import Notes
@@ -69,12 +70,14 @@ class Timeline:
     def _add_parent(self) -> None:
         parent = self.schedule.parent
         conversation = self._new_conversation()
-        unjoined: list[Region] = []
+        unjoined: list[tuple[float, int, Region]] = []
+        order = count()
         for index, sent in enumerate(parent):
             previous = parent[index - 1] if index else None
             started = list(self.schedule.regions_started(previous, sent))
-            joined = [region for region in (*unjoined, *started) if region.end_ms <= sent.sent_ms]
-            unjoined = [region for region in (*unjoined, *started) if region not in joined]
+            for region in started:
+                heappush(unjoined, (region.end_ms, next(order), region))
+            joined = _ended(unjoined, sent.sent_ms)
             self._add_gap_with_regions(previous, sent, started, joined)
             self._add_call(sent, None, conversation, index)
         for region in self.schedule.regions_started(parent[-1] if parent else None, None):
@@ -196,6 +199,14 @@ class Timeline:
 
     def _since_start(self, at_ms: float) -> float:
         return max(_rounded(at_ms - self.zero_ms), 0.0)
+
+
+def _ended(unjoined: list[tuple[float, int, Region]], by_ms: float) -> list[Region]:
+    """Take the regions that have ended by then from the heap, in the order in which they started."""
+    ended = []
+    while unjoined and unjoined[0][0] <= by_ms:
+        ended.append(heappop(unjoined)[1:])
+    return [region for _, region in sorted(ended, key=lambda item: item[0])]
 
 
 def _rounded(milliseconds: float) -> float:
