@@ -150,3 +150,19 @@ def test_shared_prefixes_that_end_within_the_template_are_none() -> None:
     assert plan.trace.shared_prefixes == (SharedPrefix("s1", "group", 60),)
     assert left_at(plan, 0) == (None, 0)
     assert left_at(plan, 1) == ("s1", 60)
+
+
+def test_parts_of_one_prompt_that_are_equally_long_are_the_same_prompt() -> None:
+    plan = laid_out(FIRST, after(0, 60, isl=60), after(0, 60, isl=60, call=2))
+
+    assert left_at(plan, 1) == (0, 49)
+    assert left_at(plan, 2) == (1, 60)
+    assert fixed(plan, 2) == []
+
+
+def test_prompts_of_two_models_that_end_with_a_shared_prefix_are_not_the_same() -> None:
+    whole = Prefix("s0", 60, "ids")
+    calls = [make_call(number, isl=60, prefix=whole, domain=domain) for number, domain in enumerate((0, 1, 0))]
+    plan = laid_out(*calls, shared_prefixes=[SharedPrefix("s0", "system", 60)])
+
+    assert [left_at(plan, call) for call in range(3)] == [("s0", 49), ("s0", 49), (0, 60)]

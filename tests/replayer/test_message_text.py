@@ -60,6 +60,15 @@ def test_a_word_has_its_space_within_a_message_and_after_an_answer() -> None:
     assert [message["content"] for message in json.loads(text.array(text.end))] == ["the cat", "dog! sat"]
 
 
+def test_an_answer_that_begins_with_a_word_begins_without_a_space() -> None:
+    text = begun()
+    text.append(ids(0))
+    text.append(np.concatenate([LETTERS.template_ids.turn, LETTERS.ids_of(["the", " cat", "!", " sat"])]))
+
+    assert json.loads(text.array(text.end))[1]["content"] == "the cat! sat"
+    assert json.loads(text.array(text.end - 2))[1]["content"] == "the cat"
+
+
 def test_a_text_that_goes_on_from_the_start_of_a_message_begins_it_without_a_space() -> None:
     text = begun()
     text.append(ids(0, 1))
