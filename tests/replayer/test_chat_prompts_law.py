@@ -41,6 +41,8 @@ class Replayed:
     ids: dict[Node, Tokens] = field(default_factory=dict)
     """What stands for the tokens in the optimum."""
     received: dict[Node, Tokens] = field(default_factory=dict)
+    counted: tuple[int, int] = (0, 0)
+    """Streams that did not part, and those that need more than a word to."""
 
 
 def replay(traces: list[Trace], template: ChatTemplate, *, sessions: int, answers: bool) -> Replayed:
@@ -62,6 +64,7 @@ def replay(traces: list[Trace], template: ChatTemplate, *, sessions: int, answer
                 asyncio.run(session.answered(call.call, answered_in_pieces(pieces)))
                 run.received[name] = tuple(pieces)
         session.close()
+    run.counted = plan.unseparated, plan.crowded
     return run
 
 
@@ -80,6 +83,7 @@ def test_prompts_have_their_lengths_and_share_what_is_laid_out(
     run = replay(traces, template, sessions=sessions, answers=answers)
 
     recorded, laid_out = Truth.of(traces, sessions), Truth.of(run.laid_out, sessions)
+    assert run.counted == (0, 0)
     for name, tokens in run.prompts.items():
         assert len(tokens) == max(recorded.prompt_tokens[name], template.least_prompt)
     for a, b in combinations(run.prompts, 2):
