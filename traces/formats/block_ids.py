@@ -74,12 +74,15 @@ class _Forest:
     def _stream(self, of: Node | None, domain: int, scope: _Scope) -> _Stream | None:
         if not isinstance(of, str):
             return None if of is None else scope.calls[of]
-        key = (scope.campaign, domain, of)
-        if key not in self.shared:
-            link = scope.shared[of].prefix
-            parent = self._stream(link.of, domain, scope) if link else None
-            self.shared[key] = _Stream(parent, link.tokens // self.block_size if link else 0)
-        return self.shared[key]
+        way = [of]
+        while (link := scope.shared[way[-1]].prefix) and (scope.campaign, domain, link.of) not in self.shared:
+            way.append(link.of)
+        for shared in reversed(way):
+            key, link = (scope.campaign, domain, shared), scope.shared[shared].prefix
+            if key not in self.shared:
+                parent = self.shared[scope.campaign, domain, link.of] if link else None
+                self.shared[key] = _Stream(parent, link.tokens // self.block_size if link else 0)
+        return self.shared[scope.campaign, domain, of]
 
     def _first(self, stream: _Stream | None, blocks: int) -> list[int]:
         """Return the ids of the first blocks of a stream, after giving those that are new their numbers in order."""

@@ -150,13 +150,13 @@ def _with_answer(known: list[Slot], conversation: _Conversation, call: Call, cal
 
 
 def _system(of: str, tokens: int, shared: dict[str, SharedPrefix]) -> Iterator[Slot]:
-    link = shared[of].prefix
-    start = 0
-    if link is not None:
+    way: list[Slot] = []
+    while link := shared[of].prefix:
         start = min(link.tokens, tokens)
-        yield from _system(link.of, start, shared)
-    if tokens > start:
-        yield Slot("system", of, start, tokens - start)
+        way.append(Slot("system", of, start, tokens - start))
+        of, tokens = link.of, start
+    way.append(Slot("system", of, 0, tokens))
+    yield from (slot for slot in reversed(way) if slot.tokens > 0)
 
 
 def _first(slots: Iterable[Slot], tokens: int) -> list[Slot]:

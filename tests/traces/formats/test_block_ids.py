@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import corpora
 
 from rotoscope.testing import make_trace
-from rotoscope.traces import Trace
+from rotoscope.traces import Prefix, SharedPrefix, SharedPrefixLink, Trace
 from rotoscope.traces.corpus import Member, calls_in_order
 from rotoscope.traces.formats.block_ids import BlockIds, block_ids
 
@@ -111,3 +113,22 @@ def test_order_of_ids_follows_the_ranks() -> None:
 @pytest.mark.parametrize("with_partial", [True, False])
 def test_nothing_gives_nothing(with_partial: bool) -> None:
     assert block_ids([], 16, with_partial=with_partial) == []
+
+
+def deep_trace(depth: int) -> Trace:
+    """Return a trace whose only call begins like the last of many shared prefixes that begin like one another."""
+    shared = [SharedPrefix("s0", "group", 3)]
+    for number in range(1, depth):
+        shared.append(
+            SharedPrefix(f"s{number}", "group", 2 * number + 3, SharedPrefixLink(f"s{number - 1}", 2 * number))
+        )
+    trace = make_trace(isl=2 * depth + 1, system=0)
+    (call,) = trace.calls()
+    call = replace(call, prefix=Prefix(f"s{depth - 1}", 2 * depth, "blocks"))
+    return replace(trace, shared_prefixes=tuple(shared), events=(call,))
+
+
+def test_shared_prefixes_may_begin_like_one_another_to_any_depth() -> None:
+    depth = sys.getrecursionlimit() + 10
+
+    assert block_ids(members_of([deep_trace(depth)]), 2, with_partial=False) == [[tuple(range(depth))]]
