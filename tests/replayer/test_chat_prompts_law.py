@@ -11,7 +11,7 @@ from itertools import combinations
 
 from chat_prompts import ToyTemplate, common, toy_words
 from forest_truth import Node, Truth
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from replay_doubles import answered_in_pieces
 from strategies import corpora, grown_by
@@ -31,7 +31,8 @@ TEMPLATES = [
     ChatTemplate(head=2, turn=2, back=1, tail=2, common=0),
 ]
 templates = st.sampled_from(TEMPLATES)
-WORDS = toy_words(200)
+WORDS = toy_words(60)
+"""So few that chance would often make prompts alike that should part."""
 
 
 @dataclass
@@ -83,7 +84,9 @@ def test_prompts_have_their_lengths_and_share_what_is_laid_out(
     run = replay(traces, template, sessions=sessions, answers=answers)
 
     recorded, laid_out = Truth.of(traces, sessions), Truth.of(run.laid_out, sessions)
-    assert run.counted == (0, 0)
+    unseparated, crowded = run.counted
+    assume(not crowded)
+    assert not unseparated
     for name, tokens in run.prompts.items():
         assert len(tokens) == max(recorded.prompt_tokens[name], template.least_prompt)
     for a, b in combinations(run.prompts, 2):
