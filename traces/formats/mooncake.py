@@ -13,7 +13,9 @@ Files whose rows name other requests, or tools, are agentic Mooncake (`mooncake_
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from rotoscope.traces.corpus import Member
@@ -28,6 +30,7 @@ from rotoscope.traces.formats.mooncake_corpus import (
     since,
     tree_of,
 )
+from rotoscope.traces.formats.mooncake_increments import hold_increments, whole_prompts
 from rotoscope.traces.formats.mooncake_rows import SourceRows, parse_rows
 from rotoscope.traces.formats.mooncake_sessions import Sessions, by_chain, by_id, by_parent
 from rotoscope.traces.formats.source import Source
@@ -48,10 +51,10 @@ DOUBTFUL_TURNS = Aspect(
     "sessions", "approximated", "goes on with less than the last prompt and its answer; taken as the next turn"
 )
 DELAYS = Aspect("waits between turns", "kept", unit="waits")
-WHOLE_PROMPTS = Aspect(
+INCREMENTS = Aspect(
     "lengths of later turns",
     "approximated",
-    "taken for whole prompts, though none begins like the turn before: AIPerf's own files say what a turn adds",
+    "taken for what a turn adds to the turns and answers before it, since none begins like the one before it",
     unit="sessions",
 )
 LONGEST_WAITS = Aspect(
@@ -61,7 +64,7 @@ FIRST_DELAYS = Aspect("delay before a session", "lost", "there is nothing that i
 READ_ASPECTS = (
     *CORPUS_ASPECTS,
     SESSIONS,
-    WHOLE_PROMPTS,
+    INCREMENTS,
     INFERRED,
     DOUBTFUL_STARTS,
     DOUBTFUL_TURNS,
@@ -80,9 +83,7 @@ def read_mooncake(source: Source, fidelity: Fidelity) -> list[Member]:
 
             members = agentic_members(file, fidelity)
         elif any(row.session is not None for row in file.rows):
-            sessions = by_id(file.rows)
-            fidelity.note(WHOLE_PROMPTS, _sessions_without_growth(file, sessions))
-            members = _members(file, sessions, fidelity)
+            members = _told(file, fidelity)
         else:
             members = _inferred(file, fidelity)
     except TraceError as error:
@@ -111,6 +112,15 @@ def _inferred(file: SourceRows, fidelity: Fidelity) -> list[Member]:
     fidelity.note(DOUBTFUL_STARTS, sessions.doubtful_starts)
     fidelity.note(DOUBTFUL_TURNS, sessions.doubtful_turns)
     return _traces(SourceCorpus.of(rows, sessions.of_rows, tree, domains), fidelity, INFERRED)
+
+
+def _told(file: SourceRows, fidelity: Fidelity) -> list[Member]:
+    """Return the sessions that rows name; their lengths are those of whole prompts, or what each turn adds."""
+    sessions = by_id(file.rows)
+    if hold_increments(file.rows, sessions.of_rows, file.block_size):
+        fidelity.note(INCREMENTS, sum(turns > 1 for turns in Counter(sessions.of_rows).values()))
+        file = replace(file, rows=whole_prompts(file.rows, sessions.of_rows, file.block_size))
+    return _members(file, sessions, fidelity)
 
 
 def _members(file: SourceRows, sessions: Sessions, fidelity: Fidelity) -> list[Member]:
@@ -153,17 +163,3 @@ def _waits(corpus: SourceCorpus, before: int, index: int, fidelity: Fidelity) ->
 def _steps_back(file: SourceRows) -> int:
     times = [row.at_ms for row in file.rows if row.at_ms is not None]
     return sum(later < earlier for earlier, later in pairwise(times)) if len(times) == len(file.rows) else 0
-
-
-def _sessions_without_growth(file: SourceRows, sessions: Sessions) -> int:
-    """Count sessions of several turns if no turn of the file begins like the one before it, else return 0."""
-    last: dict[int, Sequence[int]] = {}
-    several: set[int] = set()
-    for row, session in zip(file.rows, sessions.of_rows, strict=True):
-        before = last.get(session)
-        if before is not None:
-            several.add(session)
-            if before and row.block_ids and before[0] == row.block_ids[0]:
-                return 0
-        last[session] = row.block_ids
-    return len(several)

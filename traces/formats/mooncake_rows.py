@@ -1,8 +1,8 @@
 """The rows of a Mooncake file as they stand in it, of whatever dialect: typed and checked, times in milliseconds.
 
 - Mooncake: `timestamp`, `input_length`, `output_length`, `hash_ids`.
-- Sessions add `session_id` and `delay`, keys of AIPerf, whose rows that hold text instead of lengths are refused. Lengths
-  are taken for those of whole prompts; AIPerf takes those of later turns for what they add.
+- AIPerf adds `session_id` and `delay`; its rows that hold text instead of lengths are refused. Lengths and ids of later
+  turns may be those of whole prompts or of what the turn adds (`mooncake_increments.py`).
 - agentic Mooncake (Dynamo) adds `request_id`, `wait_for`, `tool_wait_ms` and `tool_events`; its other names for the
   common fields are known too.
 - Bailian adds `chat_id` and `parent_chat_id`, and counts seconds.
@@ -207,8 +207,11 @@ def _clock_ms(fields: Fields, name: str, *, unit_ms: float = 1.0) -> float | Non
 
 
 def _block_ids(fields: Fields) -> Sequence[int]:
-    """Return the ids in as little room as they need: there are millions in some files."""
-    ids = fields.integers("hash_ids") if "hash_ids" in fields else ()
+    return packed(fields.integers("hash_ids") if "hash_ids" in fields else ())
+
+
+def packed(ids: Sequence[int]) -> Sequence[int]:
+    """Return ids in as little room as they need: there are millions in some files."""
     try:
         return array("q", ids)
     except OverflowError:

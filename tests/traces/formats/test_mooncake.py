@@ -354,13 +354,3 @@ def all_places(value: Any) -> Iterable[tuple[Any, Any]]:
         yield value, key
         if isinstance(item, dict | list):
             yield from all_places(item)
-
-
-def test_sessions_whose_turns_never_begin_like_the_one_before_are_doubted() -> None:
-    fidelity, grown = Fidelity(), Fidelity()
-
-    read(turn("a", 1, 2), turn("a", 3), turn("b", 1), turn("b", 4, 5), turn("c", 6), fidelity=fidelity)
-    read(turn("a", 1, 2), turn("a", 1, 2, 3), turn("b", 4), turn("b", 5), fidelity=grown)
-
-    assert any(line.startswith("approximated lengths of later turns (2 sessions)") for line in fidelity.lines())
-    assert not any("lengths of later turns" in line for line in grown.lines())
