@@ -3,13 +3,14 @@
 Foreign files give lines of calls, one a session or sub-agent, and the lines that each of them started; where those
 forked and joined is read off their times.
 
-1. A line starts behind the last call of its parent that was sent before it, and joins before the parent's first call
-   that was sent after everything on it had ended; if there is none it never joins. Lines that start and join at the
-   same calls are the branches of one region.
-2. A tool stands where it ended: the next call of its line waits for it. A tool during which a line that its answer
+1. A call that was sent before the one in front of it on its line had been answered is on a lane of its own beside it.
+2. A line starts behind the last call of its parent that was sent before it (a lane: that had ended before it), and joins
+   before the parent's first call that was sent after everything on it had ended; if there is none it never joins. Lines
+   that start and join at the same calls are the branches of one region.
+3. A tool stands where it ended: the next call of its line waits for it. A tool during which a line that its answer
    started ran from beginning to end is how the agent waits for that line: the region stands for it, and only what is
    left of the tool behind the join is its own time. A tool that began when such a line had ended comes after the join.
-3. What remains between an answer, the tools, the joins and the next call is a wait, or the time of tools that the
+4. What remains between an answer, the tools, the joins and the next call is a wait, or the time of tools that the
    answer asked for and nobody timed.
 """
 
@@ -20,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
+from math import inf
 from typing import TypedDict
 
 from rotoscope.traces.errors import TraceError
@@ -88,8 +90,10 @@ class Line:
     lines: list[Line] = field(default_factory=list)
     is_joined: bool = True
     """False where it is known that its parent never waits for it."""
+    is_lane: bool = False
+    """Whether it goes on beside the calls of its parent, rather than being started by one of them."""
     start_ms: float = 0.0
-    """Of everything on it and on what it started; set by `Timeline`."""
+    """Of everything on it and on what it started; set by `Timeline`, which leaves its own lines as they are."""
     end_ms: float = 0.0
 
 
@@ -101,9 +105,9 @@ class Timeline:
     start_ms: float = 0.0
     """When the first call was sent."""
     forks: int = 0
-    """Branches; where each forked and joined was read off its times."""
+    """Lines that others started; where each forked and joined was read off its times."""
     overlapping: int = 0
-    """Calls that were sent before the one in front of them was answered."""
+    """Calls that are on lines of their own, since they were sent before the one in front of them had been answered."""
     agent_tools: int = 0
     """Tools that a region stands for."""
     untimed_tools: int = 0
@@ -114,28 +118,94 @@ class Timeline:
 
     def events(self) -> tuple[TraceEvent, ...]:
         """Return the events in the order of their times; raise TraceError where lines are nested too deeply."""
-        starts: list[float] = []
-        _set_extent(self.root, 0, starts)
+        root = self._in_lanes(self.root, 0)
+        starts = [turn.start_ms for line in _all_lines(root) for turn in line.turns]
         self.start_ms = min(starts, default=0.0)
-        _LineWriter(self, self.root, None, (), self.start_ms, self.start_ms).write()
+        _LineWriter(self, root, None, (), self.start_ms, self.start_ms).write()
         numbers = count()
         return tuple(
             replace(event, tool_call_id=f"t{next(numbers)}") if isinstance(event, ToolCall) else event
             for _, event in sorted(self.timed, key=lambda item: item[0])
         )
 
+    def _in_lanes(self, line: Line, depth: int) -> Line:
+        """Return a line with calls that overlap on lines beside it, and when it and all that it started was."""
+        if depth > DEEPEST_LINE:
+            raise TraceError(f"expected sessions nested at most {DEEPEST_LINE} deep, found more")
+        inner = [self._in_lanes(one, depth + 1) for one in line.lines]
+        self.forks += len(inner)
+        lanes = _Lanes(Line(is_joined=line.is_joined))
+        for turn in line.turns:
+            lanes.add(turn)
+        for span in line.spans:
+            lanes.of_call.get(-1 if span.call is None else span.call, lanes.first).spans.append(span)
+        for one in inner:
+            lanes.last_before(one.start_ms).lines.append(one)
+        for other in lanes.others():
+            _set_extent(other)
+            self.overlapping += len(other.turns)
+        lanes.first.lines += lanes.others()
+        _set_extent(lanes.first)
+        return lanes.first
+
     def since_start(self, at_ms: float) -> float:
         """Return a time of the run, rounded to microseconds."""
         return max(round(float(at_ms - self.start_ms), 3), 0.0)
 
 
-def _set_extent(line: Line, depth: int, starts: list[float]) -> None:
-    """Set when a line started and ended, with all that it started, and collect when calls were sent."""
-    if depth > DEEPEST_LINE:
-        raise TraceError(f"expected sessions nested at most {DEEPEST_LINE} deep, found more")
+def _all_lines(line: Line) -> Iterator[Line]:
+    yield line
     for inner in line.lines:
-        _set_extent(inner, depth + 1, starts)
-    starts += (turn.start_ms for turn in line.turns)
+        yield from _all_lines(inner)
+
+
+@dataclass(slots=True)
+class _Lanes:
+    """Deals the calls of a line to lanes, on each of which they follow one another; the first lane goes on longest.
+
+    A lane beside the first one is over when a call of the first one was sent after its end: it joins there.
+    """
+
+    first: Line
+    open: list[Line] = field(default_factory=list)
+    closed: list[Line] = field(default_factory=list)
+    of_call: dict[int, Line] = field(default_factory=dict)
+
+    def add(self, turn: Turn) -> None:
+        lane = next((lane for lane in (self.first, *self.open) if _is_free(lane, turn)), None)
+        if lane is None:
+            lane = Line(is_lane=True)
+            self.open.append(lane)
+        elif lane is self.first:
+            self.closed += (other for other in self.open if _is_free(other, turn))
+            self.open = [other for other in self.open if not _is_free(other, turn)]
+        lane.turns.append(turn)
+        self.of_call[turn.call.call] = lane
+
+    def others(self) -> list[Line]:
+        return [*self.closed, *self.open]
+
+    def last_before(self, at_ms: float) -> Line:
+        """Return the lane of the last call that was sent by then, the first one where there is none."""
+        last = max(
+            (
+                (lane.turns[place - 1].start_ms, lane is self.first, lane)
+                for lane in (self.first, *self.others())
+                if (place := bisect_right(lane.turns, at_ms, key=lambda turn: turn.start_ms))
+            ),
+            key=lambda item: item[:2],
+            default=None,
+        )
+        return self.first if last is None else last[2]
+
+
+def _is_free(lane: Line, turn: Turn) -> bool:
+    last = lane.turns[-1] if lane.turns else None
+    return last is None or last.end_ms <= turn.start_ms or _are_choices(last.call, turn.call)
+
+
+def _set_extent(line: Line) -> None:
+    """Set when a line started and ended, with all that it started."""
     parts: list[Turn | Span | Line] = [*line.turns, *line.spans, *line.lines]
     line.start_ms = min((part.start_ms for part in parts), default=0.0)
     line.end_ms = max((part.end_ms for part in parts), default=0.0)
@@ -186,19 +256,20 @@ class _LineWriter:
         self._group_lines()
         spans, later_spans = self._sorted_spans()
         for index, turn in enumerate(self.line.turns):
-            self._write_between(index - 1, _take_ended(spans, turn.start_ms))
+            self._write_between(index - 1, _take_ended(spans, turn.start_ms), until_ms=turn.start_ms)
             self._join(index, turn)
             for span in _take_ended(later_spans, turn.start_ms):
                 self._write_rest(span)
             self._write_gap(index, turn)
             self._write_call(turn, conversation, index)
-        self._write_between(len(self.line.turns) - 1, spans)
+        self._write_between(len(self.line.turns) - 1, spans, until_ms=inf)
 
     def _group_lines(self) -> None:
         starts = [turn.start_ms for turn in self.line.turns]
+        ends = [turn.end_ms for turn in self.line.turns]
         found: dict[tuple[int, int | None], _Group] = {}
         for line in sorted(self.line.lines, key=lambda line: line.start_ms):
-            spawn = bisect_right(starts, line.start_ms) - 1
+            spawn = bisect_right(ends if line.is_lane else starts, line.start_ms) - 1
             join: int | None = max(bisect_left(starts, line.end_ms), spawn + 1)
             if join == len(starts) or not line.is_joined:
                 join = None
@@ -208,7 +279,6 @@ class _LineWriter:
             self.groups.setdefault(spawn, []).append(group)
             if join is not None:
                 self.joins[join].append(group)
-        self.timeline.forks += len(self.line.lines)
 
     def _sorted_spans(self) -> tuple[list[Span], list[Span]]:
         """Return the tools, the last to end first, and apart from them those that come after joins."""
@@ -224,8 +294,8 @@ class _LineWriter:
             self.timeline.agent_tools += is_agent
         return spans, later_spans
 
-    def _write_between(self, spawn: int, spans: list[Span]) -> None:
-        """Write the tools that ended and the regions that began between two calls."""
+    def _write_between(self, spawn: int, spans: list[Span], *, until_ms: float) -> None:
+        """Write the tools that ended and the regions that began between two calls, the later one sent at `until_ms`."""
         groups = self.groups.get(spawn, [])
         items: list[tuple[float, int, Span | _Group]] = [
             *((span.end_ms, 0, span) for span in spans),
@@ -235,11 +305,11 @@ class _LineWriter:
             if isinstance(item, Span):
                 self._write_tool(item.tool_name, item.start_ms, item.end_ms, item.call, item.time_source)
             else:
-                self._fork(item)
+                self._fork(item, min(item.start_ms, until_ms))
 
-    def _fork(self, group: _Group) -> None:
+    def _fork(self, group: _Group, at_ms: float) -> None:
         group.number = next(self.timeline.regions)
-        self._add(group.start_ms, ParallelStart(region=group.number, num_branches=len(group.lines), **self._place()))
+        self._add(at_ms, ParallelStart(region=group.number, num_branches=len(group.lines), **self._place()))
         for index, line in enumerate(group.lines):
             branch, path = (group.number, index), (*self.path, index)
             _LineWriter(self.timeline, line, branch, path, self.now_ms, self.accounted_ms).write()
@@ -259,8 +329,6 @@ class _LineWriter:
 
     def _write_gap(self, index: int, turn: Turn) -> None:
         previous = self.line.turns[index - 1] if index else None
-        if previous is not None and previous.end_ms > turn.start_ms and not _are_choices(previous.call, turn.call):
-            self.timeline.overlapping += 1
         if self.accounted_ms >= turn.start_ms:
             return
         if previous is not None and previous.untimed_tools and not self.joins[index] and not turn.is_for_person:
@@ -268,7 +336,7 @@ class _LineWriter:
             for name in previous.untimed_tools:
                 self._write_tool(name, start_ms, turn.start_ms, previous.call.call, "gap")
             self.timeline.untimed_tools += len(previous.untimed_tools)
-        elif index == 0 and self.branch is not None:
+        elif index == 0 and self.branch is not None and not self.line.is_lane:
             self._write_wait("agent", turn.start_ms)
         else:
             self._write_wait("human" if turn.is_for_person and index else "think", turn.start_ms)

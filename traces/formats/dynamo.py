@@ -49,7 +49,11 @@ PREFIXES = Aspect("prefixes", "approximated", "whole blocks, each at least as lo
 BRANCHES = Aspect("sub-sessions", "approximated", "branches that fork and join where their times say", "sub-sessions")
 AGENT_TOOLS = Aspect("tools that ran a sub-session", "approximated", "the branch stands for them", "tools")
 GAP_TOOLS = Aspect("tools that nobody timed", "approximated", "the gap to the next request is theirs", "tools")
-OVERLAPS = Aspect("requests of one session that overlapped", "approximated", "one after the other")
+OVERLAPS = Aspect(
+    "requests of one session that overlapped",
+    "approximated",
+    "branches beside the others, which join where their times say",
+)
 INFERRED = Aspect("sessions of requests that name none", "approximated", "inferred from prompts that grow")
 CHOICES = Aspect("several choices of one request", "approximated", "a call each, with an equal share of the output")
 NO_OUTPUT = Aspect("outputs without a length", "approximated", "taken as empty")

@@ -57,7 +57,11 @@ DOUBTFUL = Aspect("sub-agents of one session or another", "approximated", "sessi
 AGENT_TOOLS = Aspect("tools that ran a sub-agent", "approximated", "the branch stands for them", "tools")
 GAP_TOOLS = Aspect("tools that have no times", "approximated", "the gap to the next round is theirs", "tools")
 UNSIZED = Aspect("reasoning of unknown length", "approximated", "that there was some")
-OVERLAPS = Aspect("rounds of one session that overlapped", "approximated", "one after the other")
+OVERLAPS = Aspect(
+    "rounds of one session that overlapped",
+    "approximated",
+    "branches beside the others, which join where their times say",
+)
 FINISH = Aspect("why answers ended", "approximated", "for tools where they asked for some, else unknown")
 NO_OUTPUT = Aspect("outputs without a length", "approximated", "taken as empty")
 FIRST = Aspect("hits of first rounds", "lost", "who made what they found is not in the file")

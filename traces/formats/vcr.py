@@ -40,7 +40,11 @@ FINISH = Aspect("finish reasons", "kept")
 SHARED = Aspect("what sessions share", "kept", "as shared prefixes of kind group", "sessions")
 PREFIXES = Aspect("prefixes", "approximated", "whole blocks, each at least as long as is said")
 SESSIONS = Aspect("sessions", "approximated", "inferred from prompts that grow", "sessions")
-OVERLAPS = Aspect("requests of one session that overlapped", "approximated", "one after the other")
+OVERLAPS = Aspect(
+    "requests of one session that overlapped",
+    "approximated",
+    "branches beside the others, which join where their times say",
+)
 IMAGES = Aspect("prefixes of prompts with images", "approximated", "hashes do not know images; at least nothing")
 OPAQUE = Aspect("prefixes of requests without hashes", "lost", "they may begin like anything")
 NO_CLOCK = Aspect("times", "lost", "requests without an arrival stand in the order in which they ended")
@@ -96,10 +100,10 @@ def _members(records: Records, fidelity: Fidelity) -> list[Member]:
         ranks_of[session].append(rank)
     members = []
     for number, ranks in enumerate(ranks_of):
-        turns = [_turn(used[rank], call, prefixes[rank]) for call, rank in enumerate(ranks)]
+        turns = [_turn(used[rank], call, prefixes[rank], has_clock=has_clock) for call, rank in enumerate(ranks)]
         timeline = Timeline(Line(turns))
         events = timeline.events()
-        fidelity.note(OVERLAPS, timeline.overlapping if has_clock else 0)
+        fidelity.note(OVERLAPS, timeline.overlapping)
         trace = Trace(
             trace_id=derived_id(FORMAT, "session", campaign, str(number)),
             campaign=campaign,
@@ -158,7 +162,7 @@ def _prefixes(
     return prefixes
 
 
-def _turn(record: Record, number: int, prefix: Prefix) -> Turn:
+def _turn(record: Record, number: int, prefix: Prefix, *, has_clock: bool) -> Turn:
     call = Call(
         call=number,
         conversation_id=0,
@@ -172,7 +176,8 @@ def _turn(record: Record, number: int, prefix: Prefix) -> Turn:
         duration_ms=None if record.duration_ms is None else round(record.duration_ms, 3),
     )
     arrival_ms = _arrival_ms(record)
-    return Turn(call, arrival_ms, arrival_ms + (record.duration_ms or record.ttft_ms))
+    lasted_ms = (record.duration_ms or record.ttft_ms) if has_clock else 0.0
+    return Turn(call, arrival_ms, arrival_ms + lasted_ms)
 
 
 def _without_times(events: Sequence[TraceEvent]) -> tuple[TraceEvent, ...]:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.replayer.schedule import plan_session
+from rotoscope.replayer.schedule import Step, plan_session
 from rotoscope.testing import make_call, trace_of
 from rotoscope.traces import Call, ParallelEnd, ParallelStart, ToolCall, Trace, TraceError, Wait
 from rotoscope.traces.formats.agent_timeline import DEEPEST_LINE, Line, Span, Timeline, Turn
@@ -174,8 +176,59 @@ def test_choices_of_one_request_do_not_overlap() -> None:
 
     trace = trace_of(*timeline.events())
 
-    assert story(trace) == [(None, 0), (None, 1), (None, 2)]
+    assert story(trace) == [("fork", 0, 1), (None, 0), (None, 1), ((0, 0), "think", 50), ((0, 0), 2)]
     assert timeline.overlapping == 1
+
+
+def test_calls_that_overlap_are_beside_each_other_until_a_later_one_joins_them() -> None:
+    turns = [
+        turn(0, 0, 100),
+        turn(1, 150, 900),
+        turn(2, 160, 300),
+        turn(3, 320, 500),
+        turn(4, 170, 250),
+        turn(5, 1000, 1100),
+    ]
+    line = Line(sorted(turns, key=lambda one: one.start_ms), [Span("tool0", 300, 310, 2)])
+    timeline = Timeline(line)
+
+    trace = trace_of(*timeline.events())
+
+    assert story(trace) == [
+        (None, 0),
+        ("fork", 0, 2),
+        (None, "think", 50),
+        (None, 1),
+        ((0, 0), "think", 60),
+        ((0, 0), 2),
+        ((0, 1), "think", 70),
+        ((0, 1), 4),
+        ((0, 0), "tool0", 300, 10, 2),
+        ((0, 0), "think", 10),
+        ((0, 0), 3),
+        ("join", 0),
+        (None, "think", 100),
+        (None, 5),
+    ]
+    assert (timeline.overlapping, timeline.forks) == (3, 0)
+
+
+def test_what_a_call_beside_the_others_starts_belongs_to_it() -> None:
+    trace = written(Line([turn(0, 0, 100), turn(1, 50, 60), turn(3, 200, 300)], [], [Line([turn(2, 70, 80)])]))
+
+    assert [(event.branch, event.call) for event in trace.events if isinstance(event, Call)] == [
+        (None, 0),
+        ((0, 0), 1),
+        ((1, 0), 2),
+        (None, 3),
+    ]
+    assert [event.branch for event in trace.events if isinstance(event, ParallelStart)] == [None, (0, 0)]
+
+
+def test_a_timeline_leaves_its_lines_as_they_are() -> None:
+    line = Line([turn(0, 0, 100), turn(1, 50, 60)], [Span("tool0", 60, 70, 1)], [Line([turn(2, 70, 80)])])
+
+    assert Timeline(line).events() == Timeline(line).events()
 
 
 def test_lines_nested_too_deeply_are_refused() -> None:
@@ -224,15 +277,53 @@ def test_whatever_the_times_the_trace_is_valid_and_can_be_scheduled(line: Line) 
 
 
 @given(runs())
-def test_each_line_is_a_branch_with_its_calls_in_order(line: Line) -> None:
+def test_calls_of_a_branch_follow_one_another_and_are_of_one_line(line: Line) -> None:
     trace = written(line)
 
-    def lines_of(one: Line) -> list[Line]:
-        return [one, *(inner for child in one.lines for inner in lines_of(child))]
-
-    branches: dict[object, list[int]] = {}
+    line_of = {one.call.call: number for number, other in enumerate(lines_of(line)) for one in other.turns}
+    branches: dict[object, list[Call]] = {}
     for event in trace.events:
         if isinstance(event, Call):
-            branches.setdefault(event.branch, []).append(event.call)
-    expected = sorted([one.call.call for one in other.turns] for other in lines_of(line) if other.turns)
-    assert sorted(branches.values()) == expected
+            branches.setdefault(event.branch, []).append(event)
+    assert sorted(call.call for calls in branches.values() for call in calls) == sorted(line_of)
+    for calls in branches.values():
+        assert len({line_of[call.call] for call in calls}) == 1
+        for before, after in pairwise(calls):
+            assert start_of(before) + (before.duration_ms or 0) <= start_of(after)
+
+
+@given(runs())
+def test_no_call_waits_for_one_of_its_line_that_it_overlapped(line: Line) -> None:
+    trace = written(line)
+
+    calls = {call.call: call for call in trace.calls()}
+    steps = plan_session(trace).steps
+    for other in lines_of(line):
+        numbers = {one.call.call for one in other.turns}
+        for index, step in enumerate(steps):
+            if step.call in numbers:
+                for earlier in waited_for(steps, index) & numbers:
+                    assert start_of(calls[earlier]) + (calls[earlier].duration_ms or 0) <= start_of(calls[step.call])
+
+
+def lines_of(line: Line) -> list[Line]:
+    return [line, *(inner for child in line.lines for inner in lines_of(child))]
+
+
+def start_of(call: Call) -> float:
+    assert call.at_ms is not None
+    return call.at_ms
+
+
+def waited_for(steps: Sequence[Step], index: int) -> set[int]:
+    """The calls that must have ended before a step."""
+    waiting, found, seen = list(steps[index].after), set(), set()
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        waiting += steps[at].after
+        if (call := steps[at].call) is not None:
+            found.add(call)
+    return found
