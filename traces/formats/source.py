@@ -9,7 +9,7 @@ import io
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from gzip import GzipFile
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +23,8 @@ LONGEST_LINE_BYTES = 1 << 28
 """Longer than any request or session of the field; a line beyond it is damage."""
 
 _GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+"""Some editors put it in front of UTF-8."""
 
 
 class Source:
@@ -34,7 +36,7 @@ class Source:
         self._file = file
         self._raw_head = file.read(HEAD_BYTES)
         self._is_zipped = self._raw_head.startswith(_GZIP)
-        self.head = _unzipped_head(self._raw_head) if self._is_zipped else self._raw_head
+        self.head = (_unzipped_head(self._raw_head) if self._is_zipped else self._raw_head).removeprefix(_BOM)
         """The first megabyte, or less if the file is shorter."""
 
     @classmethod
@@ -45,7 +47,7 @@ class Source:
     def whole(self) -> bytes:
         """Return all of the file."""
         with self._reading() as stream:
-            return stream.read()
+            return stream.read().removeprefix(_BOM)
 
     def lines(self) -> Iterator[tuple[int, Any]]:
         """Yield number and JSON value of each line that is not blank, as it is read; raise TraceError for other lines."""
@@ -55,13 +57,18 @@ class Source:
                 number += 1
                 if len(line) == LONGEST_LINE_BYTES:
                     raise TraceError(f"longer than {LONGEST_LINE_BYTES >> 20} MiB", path=self.name, line=number)
-                if not line.isspace():
-                    yield number, self._value(line, number)
+                line = line.removeprefix(_BOM) if number == 1 else line
+                if line and not line.isspace():
+                    yield number, self._value(line, number, stream)
 
-    def _value(self, line: bytes, number: int) -> Any:
+    def _value(self, line: bytes, number: int, stream: IO[bytes]) -> Any:
         try:
             return parse_json(line)
         except TraceError as error:
+            if line.strip() in (b"{", b"[") and stream.readline(LONGEST_LINE_BYTES):
+                raise TraceError(
+                    "expected a whole JSON object a line, found one over several lines", path=self.name, line=number
+                ) from error
             raise error.at(self.name, line=number) from error.__cause__
 
     @contextmanager
@@ -93,7 +100,10 @@ def opened(path: Path) -> Iterator[Source]:
 
 
 def _unzipped_head(raw: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(raw, HEAD_BYTES)
-    except zlib.error:
-        return b""
+    """Return what the members of a compressed file begin with: files that were put together have several."""
+    head = bytearray()
+    stream = GzipFile(fileobj=io.BytesIO(raw))
+    with suppress(EOFError, OSError, zlib.error):
+        while piece := stream.read1(HEAD_BYTES - len(head)):
+            head += piece
+    return bytes(head)

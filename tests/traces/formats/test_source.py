@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,26 @@ def test_only_the_head_of_a_compressed_file_is_unpacked_before_it_is_known(tmp_p
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match="cannot be read: No such file"), opened(tmp_path / "x"):
         pass
+
+
+def test_the_head_of_files_that_were_compressed_one_by_one_and_put_together_is_that_of_all() -> None:
+    parts = [b"", b'{"a": 1}\n', b'{"a": 2}\n', b"x" * HEAD_BYTES]
+
+    head = Source.of_bytes(b"".join(map(gzip.compress, parts))).head
+
+    assert head == b"".join(parts)[:HEAD_BYTES]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_byte_order_mark_is_passed_over(pack: Callable[[bytes], bytes]) -> None:
+    source = Source.of_bytes(pack(b'\xef\xbb\xbf{"a": 1}\n{"a": 2}\n'))
+
+    assert source.head == source.whole() == b'{"a": 1}\n{"a": 2}\n'
+    assert list(source.lines()) == [(1, {"a": 1}), (2, {"a": 2})]
+
+
+def test_an_object_over_several_lines_is_told_from_a_cut_one() -> None:
+    with pytest.raises(TraceError, match="x:1: expected a whole JSON object a line, found one over several lines"):
+        list(Source.of_bytes(b'{\n "a": 1\n}\n', "x").lines())
+    with pytest.raises(TraceError, match=r"x:2: .*truncated"):
+        list(Source.of_bytes(b'{"a": 1}\n{', "x").lines())
