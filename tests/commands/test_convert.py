@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +11,14 @@ from foreign_traces import agent, request, weka
 from typer.testing import CliRunner, Result
 
 from rotoscope.cli import app
+from rotoscope.commands.convert import ended_in_order
 from rotoscope.testing import make_trace
-from rotoscope.traces import UnusableInput, dumps, loads, save
+from rotoscope.traces import Trace, UnusableInput, dumps, loads, save
+from rotoscope.traces.formats import open_traces
+from rotoscope.traces.formats.convert import Target
+from rotoscope.traces.formats.convert import convert as write
+from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.registry import format_named
 
 
 def convert(*arguments: str | Path, data: bytes | None = None) -> Result:
@@ -60,3 +69,22 @@ def test_what_another_replay_does_otherwise_is_listed(tmp_path: Path) -> None:
 
     assert "replay by TensorRT-LLM: 1 calls are not as they were" in done.stderr
     assert "x.json: call 0: its empty answer has one token there" in done.stderr
+
+
+def test_sigterm_ends_it_without_a_part_of_what_was_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    save(make_trace(), tmp_path / "a.json")
+
+    def end(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return b""
+
+    before = signal.getsignal(signal.SIGTERM)
+    target = Target(path=str(out), format=replace(format_named("rotoscope"), write_trace=end))
+    with pytest.raises(SystemExit) as ended, ended_in_order():
+        write(open_traces([tmp_path / "a.json"]), target, Fidelity())
+
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert list(out.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == before

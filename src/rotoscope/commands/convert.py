@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -50,13 +53,28 @@ def convert(
     if assume_growth:
         traces, said = assume_growth_of(traces)
         sys.stderr.write(f"{said}\n")
-    files = write(traces, target, writing)
+    with ended_in_order():
+        files = write(traces, target, writing)
     calls = sum(1 for one in traces for _ in one.trace.calls())
     sys.stderr.write(f"{target.format.title}: traces {len(traces)}, calls {calls}, files {files}\n")
     _account("reading", reading)
     _account("writing", writing)
     if target.format.name == "trtllm":
         _list_unlike(traces)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end what is within like an error, so that no half of a file or folder stays behind."""
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _list_unlike(traces: list[LabelledTrace]) -> None:
