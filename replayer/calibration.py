@@ -11,6 +11,8 @@ With a tokenizer to ask:
 
 Without one, by the server's usage: common words are taken, of which each must count as one token. Usage gives the template's tokens of a prompt and of a pair of messages, but not how they fall on both
 sides of a content: this is assumed to be even. Lengths are exact all the same; the places where prompts part are not.
+A server that counts fewer tokens of a template than the markup of messages needs (one before the first and at each
+change of the speaker) counts less than is planned: each request reports by how much.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ class _Borders:
 
 
 async def _template_by_tokenizer(tokenizer: Tokenizer, words: Sequence[str]) -> _Borders | None:
-    """Compare prompts that differ in one content; None where the tokenizer knows no template."""
+    """Compare prompts that differ in one content; None where the tokenizer knows none, or one without tokens somewhere."""
     a, b, c, d = _unlike(words)
     one, other = await _prompt(tokenizer, a), await _prompt(tokenizer, b)
     three, third = await _prompt(tokenizer, a, c, b), await _prompt(tokenizer, a, d, b)
@@ -117,6 +119,8 @@ async def _template_by_tokenizer(tokenizer: Tokenizer, words: Sequence[str]) -> 
     after = _common(three[::-1], third[::-1])
     back = three[len(three) - after :][: after - b_tokens - tail]
     common = _common(turn, one[len(one) - tail :])
+    if not (head and len(turn) and len(back)):
+        return None
     template = ChatTemplate(head=head, turn=len(turn), back=len(back), tail=tail, common=common)
     return _Borders(template, tuple(turn.tolist()), tuple(back.tolist()))
 
@@ -192,9 +196,10 @@ async def _template_by_usage(words: Sequence[str], count_tokens: CountTokens) ->
     a, b, c = words[:3]
     one = await _count(count_tokens, a)
     three = await _count(count_tokens, a, b, c)
-    around, between = one - 1, three - one - 2
+    around, between = max(one - 1, 1), max(three - one - 2, 2)
     tail = min((between + 1) // 2, around - 1)
-    return ChatTemplate(head=around - tail, turn=tail, back=between - tail, tail=tail, common=tail)
+    turn = max(tail, 1)
+    return ChatTemplate(head=around - tail, turn=turn, back=between - turn, tail=tail, common=tail)
 
 
 async def _count(count_tokens: CountTokens, *contents: str) -> int:

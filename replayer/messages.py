@@ -61,6 +61,8 @@ class Messages:
             return NO_TOKENS if pieces else None
         if exchange.counted_tokens not in (None, len(pieces)):
             return None
+        if not all(_says_something(pieces[:part]) for part in taken_up if part):
+            return None
         return self._spelling.ids_of(pieces)
 
     async def whole_answer(self, exchange: Exchange, *, taken_up: AbstractSet[int]) -> ArrayLike | None:
@@ -84,8 +86,10 @@ class Messages:
 
     async def _survives(self, pieces: Sequence[str], tokens: int | None = None) -> bool:
         """Say whether the text of pieces is so many tokens, one each if not given."""
-        if self._tokenizer is None or (tokens is None and self._spelling.are_words(pieces)):
+        if tokens is None and self._spelling.are_words(pieces):
             return True
+        if self._tokenizer is None:
+            return _says_something(pieces)
         text, around = "".join(pieces), 0
         if text == text.strip():
             ids = await self._tokenizer.text(text)
@@ -93,4 +97,11 @@ class Messages:
             word = self.words.word(0).decode().strip()
             around = self.template.least_prompt + self.template.turn + self.template.back + 1
             ids = await self._tokenizer.prompt(conversation(word, text, word))
-        return ids is None or len(ids) - around == (tokens or len(pieces))
+        if ids is None:
+            return _says_something(pieces)
+        return len(ids) - around == (tokens or len(pieces))
+
+
+def _says_something(pieces: Sequence[str]) -> bool:
+    """Whether pieces can be a message: templates make nothing of one of spaces, and hosted endpoints refuse it."""
+    return bool("".join(pieces).strip())

@@ -12,7 +12,7 @@ from rotoscope.replayer.calibration import Calibration, calibrate
 from rotoscope.replayer.exchange import Backend, Exchange
 from rotoscope.replayer.messages import Messages
 from rotoscope.replayer.notes import Notes
-from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.options import AUTO_API, ReplayOptions
 from rotoscope.replayer.rendering import TOKEN_LISTS, Rendering
 from rotoscope.replayer.server import Server, api_url
 from rotoscope.replayer.setup import choose_vocabulary
@@ -46,7 +46,7 @@ async def choose_prompting(
 ) -> Prompting:
     """Return how prompts are written; asks the server where they are made of messages."""
     if api.prompts == "ids":
-        if options.tokenizer is not None:
+        if options.tokenizer is not None and options.api != AUTO_API:
             raise UnusableInput(f"--tokenizer is for words, and {api.name} takes token ids: leave it out")
         return Prompting(TOKEN_LISTS, choose_vocabulary(options, server, notes))
     if options.vocabulary is not None:

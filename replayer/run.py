@@ -42,7 +42,6 @@ from rotoscope.traces.model import Trace
 
 Watch: TypeAlias = Callable[[Progress], None]
 
-_NO_IDS = "the server returns no output ids: later prompts cannot take outputs up from the cache"
 _NO_TEXT = "answers came whose tokens cannot be sent back as text: later prompts cannot take them up from the cache"
 _ASK_S = 30.0
 _WATCH_INTERVAL_S = 0.25
@@ -173,7 +172,7 @@ class _Run:
             self._notes.hear(result.failure, "")
         if result.status == "ok" and result.planned_completion_tokens and not performed.has_ids:
             self._without_ids += 1
-            self._notes.add(NO_IDS)
+            self._notes.add(_NO_TEXT if self._setup.words else NO_IDS)
 
     def _sum_up(self, *, interrupted: bool, duration_s: float, counted: Growth | None = None) -> Summary:
         lanes = self._lanes

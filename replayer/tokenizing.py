@@ -46,7 +46,9 @@ class ServerTokenizer:
         self._model = model
         self._timeout_s = timeout_s
         self._tells: dict[str, bool] = {}
-        """Whether texts and prompts were told when they were first asked for; if not, they are not asked for again."""
+        """Whether texts and prompts were told when they were first asked for; if not, they are not asked for again.
+
+        A server that does not tell texts tells no prompts."""
 
     async def text(self, text: str) -> Ids | None:
         """Ask for the ids of a text."""
@@ -57,7 +59,8 @@ class ServerTokenizer:
         return await self._told("prompt", self._ask_for_prompt, messages)
 
     async def _told(self, what: str, ask: Callable[[Asked], Awaitable[Ids | None]], of: Asked) -> Ids | None:
-        ids = await ask(of) if self._tells.get(what, True) else None
+        tells = self._tells.get("text", True) and self._tells.get(what, True)
+        ids = await ask(of) if tells else None
         self._tells.setdefault(what, ids is not None)
         return ids
 
@@ -83,9 +86,7 @@ class ServerTokenizer:
                 async with self._http.post(
                     self._url / path, data=data, headers=headers, allow_redirects=False
                 ) as answer:
-                    content = await answer.content.read(_LARGEST_ANSWER_BYTES) if answer.status == 200 else b""
-                    while answer.status == 200 and (more := await answer.content.readany()):
-                        content += more
+                    content = await _whole(answer.content) if answer.status == 200 else b""
             value = orjson.loads(content)
         except (TimeoutError, aiohttp.ClientError, OSError, orjson.JSONDecodeError):
             return {}
@@ -97,6 +98,14 @@ def conversation(*contents: str) -> list[dict[str, str]]:
     return [
         {"role": "assistant" if number % 2 else "user", "content": content} for number, content in enumerate(contents)
     ]
+
+
+async def _whole(content: aiohttp.StreamReader) -> bytes:
+    """Return a body, or the beginning of one that is larger than any is."""
+    body = bytearray()
+    while len(body) < _LARGEST_ANSWER_BYTES and (data := await content.readany()):
+        body += data
+    return bytes(body)
 
 
 def _ids(answer: Mapping[str, Any]) -> Ids | None:

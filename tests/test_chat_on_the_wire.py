@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from aiohttp import web
+from completion_server import DONE, event, serving_completions, stream, usage_event
 from engine.agent_shapes import SHAPES
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ from rotoscope.replayer.simulator.server import Simulator, SimulatorOptions, run
 from rotoscope.replayer.simulator.template import render
 from rotoscope.replayer.simulator.tokenizer import encode
 from rotoscope.replayer.summary import Summary
-from rotoscope.testing import make_call, trace_of
+from rotoscope.testing import make_call, make_trace, trace_of
 from rotoscope.traces import Prefix, Trace
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -138,3 +140,22 @@ def test_what_messages_cannot_hold_is_told(tmp_path: Path) -> None:
     assert any("1 prompts are longer than recorded" in note for note in summary.notes)
     assert any("4 prompt tokens cannot be shared" in note for note in summary.notes)
     assert any("1 requests: the server counted another number" in note for note in summary.notes)
+
+
+def test_answers_without_text_are_said_to_be_missing_and_not_ids(tmp_path: Path) -> None:
+    async def think(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        tokens = body["max_tokens"]
+        words = sum(len(message["content"].split()) + 4 for message in body["messages"])
+        thoughts = [{"choices": [{"delta": {"reasoning": " hm"}, "finish_reason": None}]}] * tokens
+        return await stream(request, [*map(event, thoughts), usage_event(words, tokens), DONE])
+
+    async def perform() -> Summary:
+        async with serving_completions(think) as server:
+            options = ReplayOptions(url=server.url, api="chat", folder=tmp_path, gaps=Gaps(scale=0.0))
+            return await replay_async([make_trace(turns=2)], options)
+
+    summary = asyncio.run(perform())
+
+    assert summary.exit_code == 0
+    assert any("cannot be sent back as text" in note for note in summary.notes)
+    assert not any("output ids" in note for note in summary.notes)

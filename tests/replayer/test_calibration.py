@@ -9,6 +9,7 @@ from chat_prompts import ToyTokenizer
 from rotoscope.replayer.calibration import MOST_WORDS, Calibration, calibrate
 from rotoscope.replayer.candidates import COMMON, families
 from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.spelling import Spelling
 from rotoscope.replayer.tokenizing import Ids, Messages
 from rotoscope.traces import RunFailed
 
@@ -116,6 +117,33 @@ def test_the_sums_by_usage_are_right_even_where_the_parts_are_assumed(template: 
 
     assert found.template.least_prompt == template.least_prompt
     assert found.template.turn + found.template.back == template.turn + template.back
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        ChatTemplate(head=0, turn=0, back=0, tail=0, common=0),
+        ChatTemplate(head=1, turn=4, back=4, tail=0, common=0),
+        ChatTemplate(head=2, turn=1, back=0, tail=1, common=1),
+    ],
+)
+def test_a_server_that_counts_hardly_any_template_gets_messages_all_the_same(template: ChatTemplate) -> None:
+    found, _ = calibrated_by_usage(ToyTokenizer(template, [word.strip() for word in COMMON]))
+
+    sizes = found.template
+    assert min(sizes.head, sizes.turn, sizes.back) >= 1
+    assert sizes.least_prompt == max(template.least_prompt, 2)
+    assert sizes.turn + sizes.back == max(template.turn + template.back, 2)
+    Spelling(found.words, sizes)  # has a place for all markup
+
+
+def test_a_template_without_tokens_between_messages_is_measured_out_by_usage() -> None:
+    tokenizer = ToyTokenizer(ChatTemplate(head=3, turn=0, back=0, tail=0, common=0), [word.strip() for word in COMMON])
+
+    async def count(messages: Messages) -> int | None:
+        return tokenizer.count(messages)
+
+    assert asyncio.run(calibrate(tokenizer, count)).template_from == "usage"
 
 
 def test_common_words_that_count_as_more_than_a_token_are_left_out() -> None:

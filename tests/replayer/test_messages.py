@@ -85,6 +85,19 @@ def test_without_a_tokenizer_answers_are_believed() -> None:
     assert answer(messages(), answered_in_pieces(["cat", " cow"]), 2) is not None
 
 
+def test_without_a_tokenizer_answers_of_nothing_but_spaces_are_not_sent_back() -> None:
+    assert answer(messages(), answered_in_pieces(["\n", " "]), 2) is None
+    assert answer(messages(), answered_in_pieces(["\n", "cat"]), 1, 2) is None
+    assert answer(messages(), answered_in_pieces(["\n", "cat"]), 2) is not None
+
+
+def test_what_has_arrived_is_not_sent_back_as_long_as_it_is_nothing_but_spaces() -> None:
+    exchange = answered_in_pieces(["\n", "cat"])
+
+    assert messages().partial_answer(exchange, taken_up={1}) is None
+    assert messages().partial_answer(exchange, taken_up={2}) is not None
+
+
 def test_an_answer_in_fewer_pieces_than_tokens_is_taken_up_as_a_whole_or_not_at_all() -> None:
     exchange = answered_in_pieces(["cat the", " sat"])
     exchange.completion_tokens = 3

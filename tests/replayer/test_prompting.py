@@ -114,6 +114,19 @@ def test_a_tokenizer_file_is_of_no_use_for_token_ids(tmp_path: Path) -> None:
         chosen("completions", Counting(), tokenizer=tmp_path)
 
 
+def test_a_tokenizer_file_may_be_given_where_ids_are_tried_first(tmp_path: Path) -> None:
+    notes = Notes(lambda text: None)
+
+    async def main() -> Prompting:
+        options = ReplayOptions(url="http://127.0.0.1:1", tokenizer=tmp_path / "tokenizer.json")
+        async with aiohttp.ClientSession() as http:
+            known = Server("m", vocabulary=Vocabulary(5, 50))
+            api = api_named("completions")
+            return await choose_prompting(api, options, known, notes, http=http, backend=Counting())
+
+    assert asyncio.run(main()).rendering is TOKEN_LISTS
+
+
 def test_a_first_request_that_fails_ends_the_run() -> None:
     with pytest.raises(RunFailed, match=r"failed \(not_found\): check --api, --url and --model"):
         chosen("chat", Counting(failure=Failure(FailureKind.NOT_FOUND, 404)))

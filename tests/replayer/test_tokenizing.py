@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from raw_server import serving
 
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.tokenizing import Ids, ServerTokenizer, conversation
@@ -88,6 +89,34 @@ def test_a_server_that_tells_nothing_is_not_asked_again() -> None:
     asked(answer, ask)
 
     assert paths == ["/apply-template", "/tokenize", "/tokenize", "/tokenize"]
+
+
+def test_a_server_that_tells_no_texts_is_not_asked_for_prompts() -> None:
+    paths: list[str] = []
+
+    def answer(path: str, body: dict[str, Any]) -> object:
+        paths.append(path)
+
+    async def ask(one: ServerTokenizer) -> Ids | None:
+        assert await one.text("a") is None
+        return await one.prompt(conversation("a"))
+
+    assert asked(answer, ask) is None
+    assert paths == ["/tokenize"]
+
+
+def test_an_answer_without_an_end_is_not_read_to_it() -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(bytes(1 << 20))
+
+    async def main() -> Ids | None:
+        async with serving({"/tokenize": endless}) as url, aiohttp.ClientSession() as http:
+            return await ServerTokenizer(http, api_url(url), model="m", timeout_s=60).text("a")
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)) is None
 
 
 def test_nobody_there_tells_nothing() -> None:
