@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from typing import TypedDict
@@ -137,14 +138,17 @@ class Timeline:
         lanes = _Lanes(Line(is_joined=line.is_joined))
         for turn in line.turns:
             lanes.add(turn)
+        of_calls = {turn.call.call: lane for turn, lane in zip(line.turns, lanes.of_turns, strict=True)}
         for span in line.spans:
-            lanes.of_call.get(-1 if span.call is None else span.call, lanes.first).spans.append(span)
+            of_calls.get(-1 if span.call is None else span.call, lanes.first).spans.append(span)
+        starts = [turn.start_ms for turn in line.turns]
         for one in inner:
-            lanes.last_before(one.start_ms).lines.append(one)
-        for other in lanes.others():
+            place = bisect_right(starts, one.start_ms)
+            (lanes.of_turns[place - 1] if place else lanes.first).lines.append(one)
+        for other in lanes.others:
             _set_extent(other)
             self.overlapping += len(other.turns)
-        lanes.first.lines += lanes.others()
+        lanes.first.lines += lanes.others
         _set_extent(lanes.first)
         return lanes.first
 
@@ -161,47 +165,38 @@ def _all_lines(line: Line) -> Iterator[Line]:
 
 @dataclass(slots=True)
 class _Lanes:
-    """Deals the calls of a line to lanes, on each of which they follow one another; the first lane goes on longest.
+    """Deals the calls of a line to lanes, on each of which they follow one another.
 
     A lane beside the first one is over when a call of the first one was sent after its end: it joins there.
     """
 
     first: Line
-    open: list[Line] = field(default_factory=list)
-    closed: list[Line] = field(default_factory=list)
-    of_call: dict[int, Line] = field(default_factory=dict)
+    others: list[Line] = field(default_factory=list)
+    of_turns: list[Line] = field(default_factory=list)
+    """By turn."""
+    _open: list[tuple[float, int]] = field(default_factory=list)
+    """Those of the others that are not over, a heap by the end of their last call."""
 
     def add(self, turn: Turn) -> None:
-        lane = next((lane for lane in (self.first, *self.open) if _is_free(lane, turn)), None)
-        if lane is None:
-            lane = Line(is_lane=True)
-            self.open.append(lane)
-        elif lane is self.first:
-            self.closed += (other for other in self.open if _is_free(other, turn))
-            self.open = [other for other in self.open if not _is_free(other, turn)]
+        lane = self._lane_for(turn)
         lane.turns.append(turn)
-        self.of_call[turn.call.call] = lane
+        self.of_turns.append(lane)
 
-    def others(self) -> list[Line]:
-        return [*self.closed, *self.open]
-
-    def last_before(self, at_ms: float) -> Line:
-        """Return the lane of the last call that was sent by then, the first one where there is none."""
-        last = max(
-            (
-                (lane.turns[place - 1].start_ms, lane is self.first, lane)
-                for lane in (self.first, *self.others())
-                if (place := bisect_right(lane.turns, at_ms, key=lambda turn: turn.start_ms))
-            ),
-            key=lambda item: item[:2],
-            default=None,
-        )
-        return self.first if last is None else last[2]
-
-
-def _is_free(lane: Line, turn: Turn) -> bool:
-    last = lane.turns[-1] if lane.turns else None
-    return last is None or last.end_ms <= turn.start_ms or _are_choices(last.call, turn.call)
+    def _lane_for(self, turn: Turn) -> Line:
+        last = self.of_turns[-1] if self.of_turns else self.first
+        if last.turns and _are_choices(last.turns[-1].call, turn.call):
+            return last
+        if not self.first.turns or self.first.turns[-1].end_ms <= turn.start_ms:
+            while self._open and self._open[0][0] <= turn.start_ms:
+                heappop(self._open)
+            return self.first
+        if self._open and self._open[0][0] <= turn.start_ms:
+            number = heappop(self._open)[1]
+        else:
+            number = len(self.others)
+            self.others.append(Line(is_lane=True))
+        heappush(self._open, (turn.end_ms, number))
+        return self.others[number]
 
 
 def _set_extent(line: Line) -> None:

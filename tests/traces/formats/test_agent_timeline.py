@@ -186,7 +186,7 @@ def test_calls_that_overlap_are_beside_each_other_until_a_later_one_joins_them()
         turn(1, 150, 900),
         turn(2, 160, 300),
         turn(3, 320, 500),
-        turn(4, 170, 250),
+        turn(4, 170, 315),
         turn(5, 1000, 1100),
     ]
     line = Line(sorted(turns, key=lambda one: one.start_ms), [Span("tool0", 300, 310, 2)])
