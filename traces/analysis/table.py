@@ -203,7 +203,7 @@ def _rates(statistics: Sequence[TraceStatistics]) -> dict[str, Value]:
     for level in LEVELS:
         suffix = "" if level == "n" else f"_{level}"
         out[f"hit_rate_tokens{suffix}"] = _share(sum(one.hit_tokens[level] for one in statistics), statistics)
-        out[f"hit_rate_tokens_mean{suffix}"] = _mean([one.hit_rate(level) for one in statistics])
+        out[f"hit_rate_tokens_mean{suffix}"] = _mean([one.hit_rate(level) for one in statistics if one.calls])
     reported = sum(one.cached_of_tokens for one in statistics)
     out["live_hit_rate_tokens"] = sum(one.cached_tokens for one in statistics) / reported if reported else None
     return out

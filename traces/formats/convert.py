@@ -19,11 +19,17 @@ from typing import IO
 
 from rotoscope.traces.corpus import Member, write_manifest
 from rotoscope.traces.errors import RunFailed, UnusableInput
-from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.recognise import LabelledTrace
 from rotoscope.traces.formats.registry import Format
 
 STANDARD_OUTPUT = "-"
+NO_ORDER = Aspect(
+    "when traces began, and the order of all calls",
+    "lost",
+    "traces of several files have no common clock",
+    unit="traces",
+)
 _LONGEST_PART = 100
 """Of a temporary name, so that it is not too long where the name itself is not."""
 
@@ -98,7 +104,9 @@ def _write_folder(traces: Sequence[LabelledTrace], target: Target, fidelity: Fid
         for name, trace in zip(names, traces, strict=True):
             (folder / name).write_bytes(_trace_bytes(trace, target, fidelity))
         if target.format.name == "rotoscope" and any(trace.corpus for trace in traces):
-            write_manifest(folder, zip(names, _members(traces), strict=True))
+            members = _members(traces)
+            fidelity.note(NO_ORDER, sum(member.ranks is None for member in members))
+            write_manifest(folder, zip(names, members, strict=True))
     return len(traces)
 
 

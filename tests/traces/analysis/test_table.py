@@ -88,3 +88,9 @@ def test_each_rate_has_its_definition() -> None:
     assert "decode reuse on" in said
     assert "not preloaded" in said
     assert "decode reuse off" in definition(Assumptions(profile=PROFILES["prompt-only"]))
+
+
+def test_a_trace_without_calls_has_no_hit_rate_that_could_be_averaged() -> None:
+    group = rows([described("a", small(100, 50)), described("a", replace(small(100, 50), events=()))])[2]
+
+    assert (group["traces"], group["hit_rate_tokens_mean"]) == (2, 50 / 200)

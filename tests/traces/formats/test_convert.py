@@ -12,7 +12,7 @@ from rotoscope.testing import make_trace
 from rotoscope.traces import RunFailed, Trace, UnusableInput, dumps, save
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
 from rotoscope.traces.formats import LabelledTrace, open_trace, open_traces
-from rotoscope.traces.formats.convert import Target, convert
+from rotoscope.traces.formats.convert import NO_ORDER, Target, convert
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.registry import Format, format_named
 
@@ -98,8 +98,10 @@ def test_traces_of_several_corpora_have_no_common_order(tmp_path: Path) -> None:
     traces = traces_in(folder, "a.json", "x/b.json")
     write_manifest(folder, [("a.json", Member(name="a", trace=traces[0].trace, start_ms=7.0, ranks=(0,)))])
 
-    converted(open_traces([folder]), tmp_path / "out")
+    fidelity = Fidelity()
+    convert(open_traces([folder]), Target(path=str(tmp_path / "out"), format=OURS), fidelity)
 
+    assert fidelity.counts == {NO_ORDER: 2}
     assert MANIFEST_NAME in os.listdir(tmp_path / "out")
     assert [one.member.ranks for one in open_traces([tmp_path / "out"])] == [None, None]
 
