@@ -117,6 +117,7 @@ def _inferred(file: SourceRows, fidelity: Fidelity) -> list[Member]:
 def _told(file: SourceRows, fidelity: Fidelity) -> list[Member]:
     """Return the sessions that rows name; their lengths are those of whole prompts, or what each turn adds."""
     sessions = by_id(file.rows)
+    check_turns(file.rows, sessions.of_rows)
     if hold_increments(file.rows, sessions.of_rows, file.block_size):
         fidelity.note(INCREMENTS, sum(turns > 1 for turns in Counter(sessions.of_rows).values()))
         file = replace(file, rows=whole_prompts(file.rows, sessions.of_rows, file.block_size))
@@ -124,8 +125,7 @@ def _told(file: SourceRows, fidelity: Fidelity) -> list[Member]:
 
 
 def _members(file: SourceRows, sessions: Sessions, fidelity: Fidelity) -> list[Member]:
-    """Return sessions that the file tells; their turns stand in the order of the file."""
-    check_turns(file.rows, sessions.of_rows)
+    """Return sessions that the file tells; their turns stand in the order of their times."""
     rows = in_order(file.rows)
     names = dict(zip((row.line for row in file.rows), sessions.of_rows, strict=True))
     numbers: dict[int, int] = {}

@@ -271,6 +271,14 @@ def test_two_files_that_say_the_same_in_other_ids_have_one_campaign_and_others_h
         assert read(*other)[0].trace.campaign != first[0].trace.campaign
 
 
+def test_chats_of_bailian_are_sessions_in_whatever_order_their_rows_stand() -> None:
+    rows = [chat(7, -1, 1.5, 1, 2), chat(8, -1, 2, 1, 5), chat(9, 7, 61.114, 1, 2, 3, tail=4)]
+
+    members, turned = (read_bailian(Source.of_bytes(lines(*order)), Fidelity()) for order in (rows, reversed(rows)))
+
+    assert turned == members
+
+
 def test_chats_of_bailian_are_sessions_with_waits_in_milliseconds() -> None:
     members = read_chats(chat(7, -1, 1.5, 1, 2), chat(8, -1, 2, 1, 5), chat(9, 7, 61.114, 1, 2, 3))
 
