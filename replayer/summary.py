@@ -199,7 +199,7 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"{summary.unverified} requests: the server does not tell their lengths, which are taken as planned"
     if cache.requests and cache.cached_tokens is None:
         yield NO_CACHED
-    if cache.cached_tokens is not None and cache.cached_tokens > cache.optimal_tokens + _by_chance(summary):
+    if cache.cached_tokens is not None and cache.cached_tokens > cache.optimal_tokens + _unforeseen(summary):
         yield "more was cached than these requests allow: the server was not cold, serves others, or --profile is wrong"
     yield from _disagreement(summary)
     if summary.counted is not None and summary.counted.preemptions:
@@ -212,15 +212,22 @@ def _disagreement(summary: Summary) -> Iterator[str]:
     if counted is None or counted.hit_rate is None or counted.unit != "tokens" or rate is None:
         return
     if abs(counted.hit_rate - rate) > LARGEST_DISAGREEMENT:
+        failed = "it counts requests that failed, too, " if summary.requests.failed + summary.requests.cancelled else ""
         yield (
             f"the server's counters tell a hit rate of {counted.hit_rate:.4f} and its answers {rate:.4f}: "
-            "it served others too, or several servers answered"
+            f"{failed}it served others too, or several servers answered"
         )
 
 
-def _by_chance(summary: Summary) -> int:
-    """Return how many tokens may be found of other runs: one of a few hundred words now and then begins a prompt twice."""
-    return summary.cache.requests if summary.setup.words else 0
+def _unforeseen(summary: Summary) -> int:
+    """Return how many tokens more may be found in prompts of words than the optimum knows of.
+
+    One of a few hundred words now and then begins a prompt of another run, too; and where only the usage tells of the
+    template, prompts may part behind more of its tokens than assumed.
+    """
+    setup = summary.setup
+    misplaced = setup.template.ids if setup.template and setup.tokens_from == "usage" else 0
+    return summary.cache.requests * (1 + misplaced) if setup.words else 0
 
 
 def _counts(statuses: Sequence[str], planned: int) -> Counts:

@@ -7,6 +7,7 @@ import orjson
 import pytest
 from replay_doubles import make_request_result, make_session_result, make_setup
 
+from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.server_metrics.counts import Growth
@@ -156,6 +157,16 @@ def test_of_words_a_token_a_request_may_be_found_by_chance() -> None:
     assert says_more(38)
 
 
+def test_where_the_template_is_assumed_its_tokens_may_be_found_beyond_the_optimum() -> None:
+    def says_more(optimum: int) -> bool:
+        template = ChatTemplate(head=6, turn=4, back=3, tail=4, common=4)
+        summary = summary_of(optimal=[optimum], words=400, template=template, tokens_from="usage")
+        return any("more was cached" in text for text in findings(summary))
+
+    assert not says_more(40 - 1 - 13)
+    assert says_more(40 - 2 - 13)
+
+
 def test_nothing_is_said_of_a_sound_run() -> None:
     assert list(findings(summary_of())) == []
 
@@ -202,6 +213,14 @@ def test_rates_that_differ_by_more_than_a_point_are_noted(prompt: float, cached:
 
     assert bool(found) is says
     assert all(f"{cached / prompt:.4f} and its answers 0.4000" in text for text in found)
+
+
+def test_failed_requests_are_a_reason_to_count_other_tokens_than_the_answers() -> None:
+    requests = [make_request_result(), make_request_result(status="failed", failure=FailureKind.CUT_STREAM)]
+    failed = disagreements(summary_of(requests=requests, counted=growth_of(1000.0, 200.0)))
+    sound = disagreements(summary_of(counted=growth_of(1000.0, 200.0)))
+
+    assert ["requests that failed" in text for text in (*failed, *sound)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ def test_a_server_that_tells_no_texts_is_not_asked_for_prompts() -> None:
 
     def answer(path: str, body: dict[str, Any]) -> object:
         paths.append(path)
+        return None
 
     async def ask(one: ServerTokenizer) -> Ids | None:
         assert await one.text("a") is None
