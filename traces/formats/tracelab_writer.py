@@ -76,8 +76,9 @@ def write_corpus(members: Sequence[Member], fidelity: Fidelity, *, block_size: i
     """Yield the lines of a file, session by session."""
     sessions = list(sessions_of(members, fidelity))
     _note_rounds(sessions, fidelity)
+    tools_of = {id(trace): _tools_by_call(trace) for trace in traces_of(sessions)}
     for session in sessions:
-        tools = _tools_by_call(session.trace)
+        tools = tools_of[id(session.trace)]
         previous: Call | None = None
         for index, call in enumerate(session.calls):
             asked = tools.get(call.call, [])
