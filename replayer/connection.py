@@ -10,6 +10,8 @@ KEEP_ALIVE_S = 3.0
 """Shorter than that of servers (5 s in uvicorn and llama-server): a request on a connection that the server is just
 closing would be lost, and none is repeated."""
 LONGEST_CONNECT_S = 10.0
+_SHORTEST_SECRET = 8
+"""Servers without keys are sent words like `none`, which may be a part of anything."""
 
 
 def client_session(
@@ -30,3 +32,9 @@ def client_session(
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(LONGEST_CONNECT_S, timeout_s)),
     )
+
+
+def without_key(said: bytes, http: aiohttp.ClientSession) -> bytes:
+    """Return what a server said of a failed request without the API key, which some repeat."""
+    key = http.headers.get("x-api-key") or http.headers.get("Authorization", "").removeprefix("Bearer ")
+    return said.replace(key.encode(), b"***") if len(key) >= _SHORTEST_SECRET else said

@@ -19,6 +19,7 @@ from rotoscope.replayer.backends.apis import Api
 from rotoscope.replayer.backends.engines import Engine
 from rotoscope.replayer.backends.grammar import AnswerFailed
 from rotoscope.replayer.clock import Clock
+from rotoscope.replayer.connection import without_key
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind, failure_of_client_error, failure_of_status
 from rotoscope.replayer.stream import EndlessEvent
@@ -65,7 +66,7 @@ class HttpBackend:
             async with asyncio.timeout(self._timeout_s * (1 + _DEADLINE_SLACK)) as deadline:
                 await self._converse(exchange, deadline)
         except AnswerFailed as failed:
-            self._tell(failed.failure.kind, failed.message)
+            self._tell(failed.failure.kind, without_key(failed.message.encode(), self._http).decode())
             return failed.failure
         except EndlessEvent:
             return Failure(FailureKind.MALFORMED, 200)
@@ -83,7 +84,8 @@ class HttpBackend:
         post = self._http.post(self._url, data=body, headers=self._api.headers, allow_redirects=False)
         async with post as response:
             if response.status != 200:
-                raise AnswerFailed(*failure_of_status(response.status, await _error_body(response.content)))
+                said = without_key(await _error_body(response.content), self._http)
+                raise AnswerFailed(*failure_of_status(response.status, said))
             exchange.answered_s = self._clock.now()
             if response.content_type != "text/event-stream":
                 raise AnswerFailed(Failure(FailureKind.MALFORMED, 200), "the answer is no event stream")

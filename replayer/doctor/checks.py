@@ -16,7 +16,9 @@ INVALID_EXIT_CODE = 3
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question and its answer, in words for people; none of them are the server's own but the model's name."""
+    """One question and its answer, in words for people.
+
+    The server's own are the model's name and what it says of a request that failed, whose prompt was random."""
 
     name: str
     verdict: Verdict

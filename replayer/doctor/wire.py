@@ -11,6 +11,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from rotoscope.replayer.connection import without_key
 from rotoscope.replayer.failures import Failure, FailureKind, failure_of_client_error, failure_of_status
 from rotoscope.replayer.stream import EndlessEvent, EventReader
 
@@ -105,7 +106,7 @@ class Wire:
             ):
                 reply.status, reply.content_type = response.status, response.content_type
                 if not (only_head and response.status == 200):
-                    await _read(response, reply)
+                    await self._read(response, reply)
         except TimeoutError:
             self._silences += 1
             kind = FailureKind.NO_ANSWER if reply.status is None else FailureKind.SILENT_STREAM
@@ -114,19 +115,18 @@ class Wire:
             return _failed(reply, failure_of_client_error(error, answered=reply.status is not None))
         return reply
 
-
-async def _read(response: aiohttp.ClientResponse, reply: Reply) -> None:
-    if response.status != 200:
-        body = await _whole(response.content)
-        reply.failure, reply.message = failure_of_status(response.status, body)
-        reply.json = _object(body) or {}
-    elif response.content_type == "text/event-stream":
-        await _read_events(response.content, reply)
-    else:
-        answer = _object(await _whole(response.content))
-        if answer is None:
-            _failed(reply, Failure(FailureKind.MALFORMED, 200), f"{response.content_type} instead of a JSON object")
-        reply.json = answer or {}
+    async def _read(self, response: aiohttp.ClientResponse, reply: Reply) -> None:
+        if response.status != 200:
+            body = without_key(await _whole(response.content), self.http)
+            reply.failure, reply.message = failure_of_status(response.status, body)
+            reply.json = _object(body) or {}
+        elif response.content_type == "text/event-stream":
+            await _read_events(response.content, reply)
+        else:
+            answer = _object(await _whole(response.content))
+            if answer is None:
+                _failed(reply, Failure(FailureKind.MALFORMED, 200), f"{response.content_type} instead of a JSON object")
+            reply.json = answer or {}
 
 
 async def _read_events(content: aiohttp.StreamReader, reply: Reply) -> None:

@@ -8,7 +8,7 @@ from event_loops import in_event_loop
 from raw_server import serving
 
 from rotoscope.replayer.backends.engines import ENGINES
-from rotoscope.replayer.connection import LONGEST_CONNECT_S, client_session
+from rotoscope.replayer.connection import LONGEST_CONNECT_S, client_session, without_key
 
 
 async def say_what_came(request: web.Request) -> web.StreamResponse:
@@ -56,3 +56,11 @@ async def test_connections_are_used_again_where_the_server_keeps_them(reuses: bo
 async def test_making_a_connection_takes_no_longer_than_anything_else(timeout_s: float, connect_s: float) -> None:
     async with client_session(timeout_s=timeout_s, reuses_connections=True) as http:
         assert (http.timeout.sock_connect, http.timeout.total) == (connect_s, None)
+
+
+@pytest.mark.parametrize("engine", ["any", "anthropic"])
+@pytest.mark.parametrize(("key", "shown"), [("sk-secret", b"no ***"), ("none", b"no none"), (None, b"no None")])
+@in_event_loop
+async def test_a_key_is_cut_out_of_what_is_said(engine: str, key: str | None, shown: bytes) -> None:
+    async with client_session(api_key=key, engine=ENGINES[engine], timeout_s=60.0, reuses_connections=True) as http:
+        assert without_key(f"no {key}".encode(), http) == shown

@@ -105,6 +105,21 @@ async def test_the_key_is_sent_and_written_nowhere(tmp_path: Path) -> None:
 
 
 @in_event_loop
+async def test_a_key_that_a_server_repeats_is_neither_shown_nor_written(tmp_path: Path) -> None:
+    async def refuse(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        key = request.headers["Authorization"].removeprefix("Bearer ")
+        return web.json_response({"error": {"message": f"wrong key {key}", "code": key}}, status=500)
+
+    said: list[str] = []
+    async with serving_completions(refuse) as server:
+        options = ReplayOptions(url=server.url, folder=tmp_path, api_key="sk-CANARY7", preflight=False, gaps=NO_GAPS)
+        await replay_async([make_trace()], options, say=said.append)
+
+    assert [text for text in said if "wrong key" in text] == ["request failed: server_error: wrong key ***"]
+    assert b"sk-CANARY7" not in content_of(tmp_path)
+
+
+@in_event_loop
 async def test_a_note_says_why_repeated_prompts_went_on_alike(tmp_path: Path) -> None:
     repeated = trace_of(
         make_call(0, isl=100, osl=20),

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aiohttp import web
 from doctor_server import Patient, cut, hang, html, out_of_order
 from event_loops import in_event_loop
 from raw_server import Handler, serving
@@ -192,8 +193,6 @@ async def test_several_models_are_to_be_chosen_from() -> None:
     patient = Patient()
 
     async def models(request: Any) -> Any:
-        from aiohttp import web
-
         return web.json_response({"data": [{"id": "a"}, {"id": "b"}]})
 
     async with serving(patient.handlers({"/v1/models": models})) as url:
@@ -203,6 +202,18 @@ async def test_several_models_are_to_be_chosen_from() -> None:
 
     assert {body["model"] for body in patient.bodies} == {"b"}
     assert "--model b" in diagnosis.command
+
+
+@in_event_loop
+async def test_a_key_that_the_server_repeats_is_not_told() -> None:
+    async def refuse(request: Any) -> Any:
+        return web.json_response({"error": {"message": f"wrong: {request.headers['Authorization']}"}}, status=401)
+
+    async with serving(Patient().handlers({"/v1/completions": refuse})) as url:
+        diagnosis = await examined(url, api_key="canary-7")
+
+    assert "wrong: Bearer ***" in str(diagnosis.as_dict())
+    assert "canary" not in str(diagnosis.as_dict())
 
 
 @in_event_loop
