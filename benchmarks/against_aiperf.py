@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from benchmarks.process_tree import Cost, measure
@@ -80,6 +80,25 @@ class Run:
     """From the start of the command to the arrival of its first request."""
     done: int
     errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Medians:
+    """Of several runs of a tool."""
+
+    cpu_s: float
+    first_s: float
+    peak_mib: float
+    wall_s: float
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Medians:
+        return cls(
+            statistics.median(run.cost.cpu_s for run in runs),
+            statistics.median(run.first_request_s for run in runs),
+            statistics.median(run.cost.peak_mib for run in runs),
+            statistics.median(run.cost.wall_s for run in runs),
+        )
 
 
 class Server:
@@ -183,30 +202,25 @@ def measure_all(
 
 def print_costs(tools: Sequence[Tool], runs: Sequence[Sequence[Run]]) -> bool:
     """Print medians and their ratios to those of the first tool; return whether the claims hold."""
-    medians = [
-        tuple(
-            statistics.median(values)
-            for values in zip(
-                *((one.cost.cpu_s, one.first_request_s, one.cost.peak_mib, one.cost.wall_s) for one in of), strict=True
-            )
-        )
-        for of in runs
-    ]
-    print(
-        f"{'':24}{'CPU, s':>10}{'first, s':>10}{'PSS, MiB':>10}{'wall, s':>10}{'processes':>11}{'done':>6}{'errors':>8}"
-    )
-    for tool, median, of in zip(tools, medians, runs, strict=True):
-        figures = "".join(f"{value:10.2f}" for value in median)
-        print(f"{tool.name:24}{figures}{of[0].cost.processes:11}{of[0].done:6}{of[0].errors:8}")
+    medians = [Medians.of(of) for of in runs]
+    heads = ("CPU, s", "first, s", "PSS, MiB", "wall, s", "processes", "done", "errors")
+    print(" " * 24 + "".join(f"{head:>11}" for head in heads))
+    for tool, of, median in zip(tools, runs, medians, strict=True):
+        figures = "".join(f"{value:11.2f}" for value in astuple(median))
+        print(f"{tool.name:24}{figures}{of[0].cost.processes:11}{of[0].done:11}{of[0].errors:11}")
     holds = all(one.done == REQUESTS and not one.errors for of in runs for one in of)
     for tool, median in zip(tools[1:], medians[1:], strict=True):
-        cpu, start, memory = medians[0][0] / median[0], medians[0][1] / median[1], median[2] / medians[0][2]
-        print(
-            f"{tool.name}: {cpu:.1f} times less CPU (at least {LEAST_CPU_RATIO:.0f}), first request {start:.1f} times "
-            f"sooner (at least {LEAST_START_RATIO:.0f}), {memory:.1%} of the memory (at most {MOST_MEMORY_SHARE:.0%})"
-        )
-        holds &= cpu >= LEAST_CPU_RATIO and start >= LEAST_START_RATIO and memory <= MOST_MEMORY_SHARE
+        holds &= _print_ratios(tool, median, medians[0])
     return holds
+
+
+def _print_ratios(tool: Tool, ours: Medians, theirs: Medians) -> bool:
+    cpu, start, memory = theirs.cpu_s / ours.cpu_s, theirs.first_s / ours.first_s, ours.peak_mib / theirs.peak_mib
+    print(
+        f"{tool.name}: {cpu:.1f} times less CPU (at least {LEAST_CPU_RATIO:.0f}), first request {start:.1f} times "
+        f"sooner (at least {LEAST_START_RATIO:.0f}), {memory:.1%} of the memory (at most {MOST_MEMORY_SHARE:.0%})"
+    )
+    return cpu >= LEAST_CPU_RATIO and start >= LEAST_START_RATIO and memory <= MOST_MEMORY_SHARE
 
 
 def captured(tool: Tool, server: Server, python: Path, *, tokenizer: Path, traces: Path) -> list[Prompt]:

@@ -8,11 +8,13 @@ adopts.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,29 +41,43 @@ class Cost:
 
 
 def measure(
-    command: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str], spare: Sequence[int] = ()
+    command: Sequence[str],
+    *,
+    log: Path,
+    cwd: Path,
+    environment: Mapping[str, str],
+    spare: Sequence[int] = (),
+    longest_s: float = 900.0,
 ) -> Cost:
-    """Run a command to its end with its output in a file; `spare` are other children of this process."""
+    """Run a command to its end with its output in a file; what still runs after `longest_s` is killed.
+
+    `spare` are other children of this process.
+    """
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with log.open("wb") as output:
         started_s = time.monotonic()
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=cwd, env=environment)
-        pids = [process.pid]
         cpu_s, peak, most, status = 0.0, 0, 0, 0
-        while pids:
-            for pid in pids:
+        while tree := _descendants(os.getpid(), spare):
+            began_s = time.monotonic()
+            peak, most = max(peak, sum(map(_pss_bytes, tree))), max(most, len(tree))
+            time.sleep(max(_SHORTEST_INTERVAL_S, _SHARE_OF_SAMPLING * (time.monotonic() - began_s)))
+            if time.monotonic() - started_s > longest_s:
+                _kill(tree)
+            for pid in [pid for pid in _children(os.getpid()) if pid not in spare]:
                 ended, code, usage = os.wait4(pid, os.WNOHANG)
                 if ended:
                     cpu_s += usage.ru_utime + usage.ru_stime
                     status = code if pid == process.pid else status
-            began_s = time.monotonic()
-            tree = _descendants(os.getpid(), spare)
-            peak, most = max(peak, sum(map(_pss_bytes, tree))), max(most, len(tree))
-            time.sleep(max(_SHORTEST_INTERVAL_S, _SHARE_OF_SAMPLING * (time.monotonic() - began_s)) if tree else 0)
-            pids = [pid for pid in _children(os.getpid()) if pid not in spare]
-    process.returncode = os.waitstatus_to_exitcode(status)
     wall_s = time.monotonic() - started_s
+    process.returncode = os.waitstatus_to_exitcode(status)
     return Cost(process.returncode, started_s, wall_s, cpu_s, peak / 2**20, most)
+
+
+def _kill(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _descendants(root: int, spare: Sequence[int]) -> list[int]:
@@ -71,7 +87,7 @@ def _descendants(root: int, spare: Sequence[int]) -> list[int]:
     return found
 
 
-def _children(pid: int) -> Iterator[int] | list[int]:
+def _children(pid: int) -> list[int]:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
         return [
