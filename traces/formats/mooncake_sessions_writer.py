@@ -32,6 +32,7 @@ from rotoscope.traces.formats.mooncake_writer import (
     out_rows,
     row_line,
 )
+from rotoscope.traces.formats.written_times import behind_last_calls
 from rotoscope.traces.model import Branch, Call, ToolCall, Trace, Wait
 
 SESSIONS = Aspect("sessions", "kept", unit="sessions")
@@ -42,8 +43,23 @@ FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns foll
 DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
 TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
 LINES = Aspect("branches", "approximated", "calls of branches follow one another")
+NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
 WRITE_ASPECTS = (
-    *(LENGTHS, NOT_FOR_AIPERF, EMPTY, WHOLE, CUT, SESSIONS, TIMES, FIRST_TIMES, STARTS, DELAYS, TOOLS, LINES),
+    *(
+        LENGTHS,
+        NOT_FOR_AIPERF,
+        EMPTY,
+        WHOLE,
+        CUT,
+        SESSIONS,
+        TIMES,
+        FIRST_TIMES,
+        STARTS,
+        DELAYS,
+        TOOLS,
+        LINES,
+        NO_CALL_AFTER,
+    ),
     *ALWAYS_LOST,
 )
 
@@ -61,7 +77,10 @@ def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, bl
     fidelity.note(TIMES, sum(row.at_ms is not None for row in rows) - sum(row.at_ms is not None for row in later))
     fidelity.note(FIRST_TIMES, sum(row.at_ms is not None for row in later))
     fidelity.note(DELAYS, len(later))
-    fidelity.note(TOOLS, sum(isinstance(event, ToolCall) for member in members for event in member.trace.events))
+    last = [event for member in members for event in behind_last_calls(member.trace)]
+    tools = sum(isinstance(event, ToolCall) for member in members for event in member.trace.events)
+    fidelity.note(TOOLS, tools - sum(isinstance(event, ToolCall) for event in last))
+    fidelity.note(NO_CALL_AFTER, len(last))
     fidelity.note(LINES, sum(row.call.branch is not None for row in rows))
     return (
         row_line(

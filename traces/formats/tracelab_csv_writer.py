@@ -28,10 +28,12 @@ from rotoscope.traces.formats.tracelab_writer import (
     sessions_of,
     traces_of,
 )
+from rotoscope.traces.formats.written_times import behind_last_calls
 from rotoscope.traces.model import Call, ToolCall, Wait
 
 OWN_PREFIXES = Aspect("prefixes", "kept", "as far as they lie in the round before")
 GAPS = Aspect("tools and waits", "approximated", "one wait behind each answer", "events")
+NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", "events")
 EMPTY_OUTPUTS = Aspect("empty outputs", "approximated", "one token")
 OTHER_PREFIXES = Aspect("prefixes beyond the round before", "lost", "only that one can be named")
 DURATIONS = Aspect("times of later rounds", "lost", "they follow from the answers and waits before")
@@ -40,7 +42,7 @@ NO_DOMAINS = Aspect("cache domains", "lost", "rows have no model")
 WRITE_ASPECTS = (
     *(LENGTHS, OWN_PREFIXES),
     *(ASSUMED, NO_CLOCK, BRANCHES, GAPS, EMPTY_OUTPUTS),
-    *(OTHER_PREFIXES, BOUNDS, DURATIONS, FIRST_TOKENS, NO_DOMAINS, FINISH, CACHED, OTHERS),
+    *(OTHER_PREFIXES, NO_CALL_AFTER, BOUNDS, DURATIONS, FIRST_TOKENS, NO_DOMAINS, FINISH, CACHED, OTHERS),
 )
 
 COLUMNS = ("session_id", "arrival_time", "round_idx", "prefix_len", "input_len", "output_len", "tool_wait_after_ms")
@@ -90,4 +92,6 @@ def _note(sessions: Sequence[Session], fidelity: Fidelity) -> None:
             fidelity.note(EMPTY_OUTPUTS, not call.completion_tokens)
             previous = call
     for trace in traces_of(sessions):
-        fidelity.note(GAPS, sum(isinstance(event, ToolCall | Wait) for event in trace.events))
+        last = len(behind_last_calls(trace))
+        fidelity.note(GAPS, sum(isinstance(event, ToolCall | Wait) for event in trace.events) - last)
+        fidelity.note(NO_CALL_AFTER, last)

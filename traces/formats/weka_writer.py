@@ -21,6 +21,7 @@ from rotoscope.traces.formats.block_ids import BlockIds, block_ids
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import writable_ms
 from rotoscope.traces.formats.weka_layout import Layout, PlacedAgent, PlacedCall, lay_out
+from rotoscope.traces.formats.written_times import behind_last_calls
 from rotoscope.traces.model import (
     Call,
     DropKvCache,
@@ -46,6 +47,7 @@ SYSTEM = Aspect("sizes of system prefixes", "kept", unit="prefixes")
 CUT_PREFIXES = Aspect("prefixes that end within a block", "approximated", "down to whole blocks")
 ASSUMED_TIMES = Aspect("times that are not recorded", "approximated", "as early as what is before allows")
 GAPS = Aspect("tools and waits", "approximated", "one gap between two requests", "tools and waits")
+NO_CALL_AFTER = Aspect("tools and waits", "lost", "no request of their line follows", "tools and waits")
 REASONING = Aspect("reasoning", "approximated", "that there was some, but not how much")
 NESTED = Aspect("branches inside branches", "approximated", "as sub-agents of the root", "branches")
 JOINS = Aspect("joins", "approximated", "by their times only", "regions")
@@ -62,7 +64,7 @@ DROPS = Aspect("dropped caches", "lost", unit="drops")
 WRITE_ASPECTS = (
     *(LENGTHS, DOMAINS, TIMES, DURATIONS, PREFIXES, AGENTS, SYSTEM),
     *(CUT_PREFIXES, ASSUMED_TIMES, GAPS, REASONING, NESTED, JOINS, SILENT),
-    *(SHARED, BOUNDS, REASONS, EVIDENCE, MESSAGES, NAMES, EMBEDDINGS, DROPS),
+    *(SHARED, NO_CALL_AFTER, BOUNDS, REASONS, EVIDENCE, MESSAGES, NAMES, EMBEDDINGS, DROPS),
 )
 
 _STOPS: dict[FinishReason, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
@@ -196,7 +198,10 @@ def _note(trace: Trace, layout: Layout, block_size: int, fidelity: Fidelity) -> 
     fidelity.note(AGENTS, len(layout.agents))
     fidelity.note(CUT_PREFIXES, cut)
     fidelity.note(ASSUMED_TIMES, layout.assumed_times)
-    fidelity.note(GAPS, sum(isinstance(event, ToolCall | Wait) for event in events))
+    awaited = {agent.branch for agent in layout.agents if agent.is_awaited}
+    last = sum(event.branch not in awaited for event in behind_last_calls(trace))
+    fidelity.note(GAPS, sum(isinstance(event, ToolCall | Wait) for event in events) - last)
+    fidelity.note(NO_CALL_AFTER, last)
     fidelity.note(REASONING, sum(call.reasoning_tokens > 0 for call in calls))
     fidelity.note(NESTED, sum(agent.is_nested for agent in layout.agents))
     fidelity.note(JOINS, sum(isinstance(event, ParallelEnd) for event in events))

@@ -71,6 +71,17 @@ def times_of(trace: Trace) -> WrittenTimes:
     return times
 
 
+def behind_last_calls(trace: Trace) -> list[ToolCall | Wait]:
+    """Return the tools and waits that no call of their branch follows: formats of gaps between calls lose them."""
+    since_call: dict[Branch | None, list[ToolCall | Wait]] = {}
+    for event in trace.events:
+        if isinstance(event, ToolCall | Wait):
+            since_call.setdefault(event.branch, []).append(event)
+        elif isinstance(event, Call):
+            since_call.pop(event.branch, None)
+    return [event for events in since_call.values() for event in events]
+
+
 @dataclass(slots=True)
 class _Until:
     """Until when each branch has come."""

@@ -92,7 +92,7 @@ def test_what_is_lost_or_approximated_is_counted() -> None:
         module.OWN_PREFIXES: 2,
         module.OTHER_PREFIXES: 1,
         module.EMPTY_OUTPUTS: 1,
-        module.GAPS: 4,
+        module.NO_CALL_AFTER: 4,
     }
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from strategies import corpora
 
 from rotoscope.testing import make_call, trace_of
 from rotoscope.traces import Call, ParallelEnd, ParallelStart, ToolCall, Trace, Wait
 from rotoscope.traces.corpus import Member
-from rotoscope.traces.formats.written_times import has_clock, times_of, written_times
+from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.registry import format_named
+from rotoscope.traces.formats.written_times import behind_last_calls, has_clock, times_of, written_times
 
 
 def members_of(traces: list[Trace], start_ms: float | None = None) -> list[Member]:
@@ -66,3 +69,27 @@ def test_known_times_are_kept_and_all_others_given(traces: list[Trace]) -> None:
                 assert times.calls[event.call] == (event.at_ms, event.at_ms + (event.duration_ms or 0))
             if isinstance(event, ToolCall) and event.at_ms is not None:
                 assert times.tools[event.tool_call_id] == (event.at_ms, event.at_ms + event.duration_ms)
+
+
+def test_what_no_call_of_its_branch_follows_is_told() -> None:
+    before, last = Wait(kind="human", duration_ms=1.0), Wait(kind="human", duration_ms=2.0)
+    inner = Wait(kind="think", duration_ms=3.0, branch=(0, 0))
+    events = (before, make_call(0), last, ParallelStart(region=0, num_branches=1), make_call(1, branch=(0, 0)), inner)
+
+    assert behind_last_calls(trace_of(*events)) == [last, inner]
+
+
+@pytest.mark.parametrize("name", ["weka", "mooncake-sessions", "tracelab-csv"])
+def test_formats_of_gaps_say_that_they_lose_what_no_call_follows(name: str) -> None:
+    ran = ToolCall(tool_call_id="t0", tool_name="tool0", duration_ms=5.0, call=0)
+    trace = trace_of(make_call(0), ran, Wait(kind="human", duration_ms=2.0))
+    known, fidelity = format_named(name), Fidelity()
+
+    if known.write_trace is not None:
+        known.write_trace(trace, fidelity, block_size=64)
+    else:
+        assert known.write_corpus is not None
+        list(known.write_corpus([Member(name="", trace=trace)], fidelity, block_size=64))
+
+    met = [(aspect.verdict, times) for aspect, times in fidelity.counts.items() if aspect.what.startswith("tools")]
+    assert met == [("lost", 2)]
