@@ -3,7 +3,8 @@
 AIPerf sends with a later turn all turns and answers before it, so the lengths and block ids of its rows are those of what
 is new (`agentic_code_gen/writer.py` of 0.13.0; seen on the wire, too). A file does not say that it means this. It is
 taken to where no later turn of any session begins with the first block of the turn before it, though that had a whole
-one, or is shorter where there are no ids: whole prompts of a conversation are not like that.
+one, or is shorter where there are no ids: whole prompts of a conversation are not like that. A row with `prefix_reset`,
+as we write them, or with a `request_id` holds a whole prompt.
 
 A whole prompt then has the blocks of the session's first row, as far as they are whole, and from there on ids of its own
 session: what later rows have in common with other sessions stands at other places of their prompts, where no cache finds
@@ -38,7 +39,7 @@ def hold_increments(rows: Sequence[SourceRow], sessions: Sequence[int], block_si
         last[session] = row
         if before is None:
             continue
-        if before.block_ids and row.block_ids and before.block_ids[0] == row.block_ids[0]:
+        if row.is_whole or (before.block_ids and row.block_ids and before.block_ids[0] == row.block_ids[0]):
             return False
         has_evidence |= _seems_to_add(before, row, block_size)
     return has_evidence

@@ -93,6 +93,8 @@ class SourceRow:
     chat: tuple[int, int] | None = None
     """Of Bailian: its id and that of the turn before it."""
     workflow: Workflow | None = None
+    is_whole: bool = False
+    """Whether it says that its length is that of the whole prompt: AIPerf's rows know no request nor reset."""
 
     def error(self, message: str, field: str = "") -> TraceError:
         """Return the error that says what is wrong with the row."""
@@ -137,6 +139,7 @@ def _row(fields: Fields, line: int) -> SourceRow:
         session=fields.optional_text("session_id"),
         delay_ms=fields.optional_milliseconds(_named(fields, "delay", "delay_ms")),
         workflow=_workflow(fields),
+        is_whole="prefix_reset" in fields or "request_id" in fields,
     )
 
 
@@ -164,7 +167,7 @@ def _refuse_texts(fields: Fields) -> None:
 
 def _workflow(fields: Fields) -> Workflow | None:
     if "request_id" not in fields:
-        for name in ("wait_for", "branches", "prefix_reset", "tool_wait_ms", "tool_events"):
+        for name in ("wait_for", "branches", "tool_wait_ms", "tool_events"):
             if name in fields:
                 raise fields.error("request_id", f"required where a row has {name}, but not there")
         return None

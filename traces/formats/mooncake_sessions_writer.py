@@ -82,25 +82,22 @@ def write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, bl
     fidelity.note(TOOLS, tools - sum(isinstance(event, ToolCall) for event in last))
     fidelity.note(NO_CALL_AFTER, len(last))
     fidelity.note(LINES, sum(row.call.branch is not None for row in rows))
-    return (
-        row_line(
-            _session_row(
-                row,
-                str(row.member),
-                None if row.call.call == firsts[row.member] else delays[row.member][row.call.call],
-            )
-        )
-        for row in rows
-    )
+    return (row_line(fields) for fields in _session_rows(rows, delays))
 
 
-def _session_row(row: OutRow, session: str, delay_ms: float | None) -> dict[str, Any]:
-    fields: dict[str, Any] = {"session_id": session}
-    if delay_ms is not None:
-        fields["delay"] = as_number(delay_ms)
-    elif row.at_ms is not None:
-        fields["timestamp"] = as_number(row.at_ms)
-    return {**fields, **asked_fields(row)}
+def _session_rows(rows: Sequence[OutRow], delays: Sequence[dict[int, float]]) -> Iterator[dict[str, Any]]:
+    """Yield rows; `prefix_reset` says of later turns whether they begin anew, and so that they are whole prompts."""
+    last: dict[int, OutRow] = {}
+    for row in rows:
+        fields: dict[str, Any] = {"session_id": str(row.member)}
+        before = last.get(row.member)
+        last[row.member] = row
+        if before is not None:
+            fields["delay"] = as_number(delays[row.member][row.call.call])
+            fields["prefix_reset"] = row.block_ids[:1] != before.block_ids[:1]
+        elif row.at_ms is not None:
+            fields["timestamp"] = as_number(row.at_ms)
+        yield {**fields, **asked_fields(row)}
 
 
 def gaps_before(trace: Trace) -> dict[int, float]:

@@ -12,11 +12,13 @@ from mooncake_files import read, turn
 from strategies import corpora
 
 from rotoscope.testing import make_call, trace_of
-from rotoscope.traces import Trace, Wait
+from rotoscope.traces import Prefix, Trace, Wait
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.mooncake import read_mooncake
 from rotoscope.traces.formats.mooncake_sessions_writer import gaps_before, write_mooncake_sessions
 from rotoscope.traces.formats.recognise import open_traces
+from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import ToolCall
 
 
@@ -130,3 +132,16 @@ def test_who_reads_the_rows_of_later_turns_otherwise_is_named() -> None:
     list(write_mooncake_sessions(members, fidelity, block_size=512))
 
     assert any(line.startswith("lost lengths of later turns in AIPerf (1 sessions)") for line in fidelity.lines())
+
+
+def test_prompts_that_begin_anew_are_not_taken_for_what_a_turn_adds() -> None:
+    trace = trace_of(
+        make_call(0, 1300), make_call(1, 1400, domain=1), make_call(2, 9000, prefix=Prefix(0, 300, "ids"), at_ms=7.0)
+    )
+    members = [Member(name="", trace=trace)]
+    data = b"".join(write_mooncake_sessions(members, Fidelity(), block_size=512))
+
+    (back,) = read_mooncake(Source.of_bytes(data), Fidelity())
+
+    assert [call.prompt_tokens for call in back.trace.calls()] == [1300, 1400, 9000]
+    assert [fields.get("prefix_reset") for fields in map(json.loads, data.splitlines())] == [None, True, True]
