@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -56,10 +57,13 @@ def hit_rate_rows(opened: Sequence[LabelledTrace], block_size: int | None) -> li
 
 
 def _caches(opened: Sequence[LabelledTrace]) -> list[list[int]]:
-    """Return the places of the traces that share a cache."""
+    """Return the places of the traces that share a cache; a trace that is given twice does not meet itself."""
     caches: dict[object, list[int]] = {}
+    times: Counter[object] = Counter()
     for place, one in enumerate(opened):
-        caches.setdefault(one.corpus or place, []).append(place)
+        times[one.corpus, one.member.name] += 1
+        cache = (one.corpus, times[one.corpus, one.member.name]) if one.corpus else place
+        caches.setdefault(cache, []).append(place)
     return list(caches.values())
 
 

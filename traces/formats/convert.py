@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from rotoscope.traces.corpus import Member, write_manifest
+from rotoscope.traces.corpus import MANIFEST_NAME, Member, read_manifest, write_manifest
 from rotoscope.traces.errors import RunFailed, UnusableInput
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.recognise import LabelledTrace
@@ -100,6 +100,7 @@ def _write_folder(traces: Sequence[LabelledTrace], target: Target, fidelity: Fid
     if target.path == STANDARD_OUTPUT:
         raise UnusableInput(f"{len(traces)} traces are {len(traces)} files of {target.format.title}: name a folder")
     names = [f"{name}{target.format.suffix}" for name in _names(traces)]
+    _check_manifest(Path(target.path), names)
     with _new_folder(Path(target.path), overwrites=target.overwrites) as folder:
         for name, trace in zip(names, traces, strict=True):
             (folder / name).write_bytes(_trace_bytes(trace, target, fidelity))
@@ -108,6 +109,12 @@ def _write_folder(traces: Sequence[LabelledTrace], target: Target, fidelity: Fid
             fidelity.note(NO_ORDER, sum(member.ranks is None for member in members))
             write_manifest(folder, zip(names, members, strict=True))
     return len(traces)
+
+
+def _check_manifest(folder: Path, names: Sequence[str]) -> None:
+    """Raise UnusableInput where the manifest of a folder would no longer be that of all traces in it."""
+    if (folder / MANIFEST_NAME).is_file() and not read_manifest(folder).places.keys() <= set(names):
+        raise UnusableInput(f"{folder}: holds a corpus of other traces, whose order would be lost; name another folder")
 
 
 @contextmanager
@@ -123,8 +130,11 @@ def _new_folder(path: Path, *, overwrites: bool) -> Iterator[Path]:
     try:
         yield temporary
         if there:
-            for file in temporary.iterdir():
-                file.replace(path / file.name)
+            names = os.listdir(temporary)
+            for name in names:
+                (temporary / name).replace(path / name)
+            if MANIFEST_NAME not in names:
+                (path / MANIFEST_NAME).unlink(missing_ok=True)
             temporary.rmdir()
         else:
             temporary.chmod(0o777 & ~_umask())

@@ -120,7 +120,7 @@ def _placed(found: list[LabelledTrace]) -> list[LabelledTrace]:
 def _label_and_path(given: str | Path) -> tuple[str | None, Path]:
     text = str(given)
     label, separator, rest = text.partition("=")
-    if isinstance(given, Path) or not separator or os.path.lexists(text):
+    if isinstance(given, Path) or not separator or os.path.lexists(_file_and_name(Path(text))[0]):
         return None, Path(given)
     if not label or not rest:
         raise UnusableInput(f"{text!r}: expected LABEL=PATH")

@@ -3,12 +3,15 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 from rotoscope.traces import Call, Prefix, Trace
 from rotoscope.traces.analysis.optimum import Assumptions
 from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.analysis.statistics import describe
 from rotoscope.traces.analysis.table import Described, as_csv, definition, lines, rows
+from rotoscope.traces.analysis.table import described as table_of
+from rotoscope.traces.formats import open_traces
 
 
 def small(prompt: int, shared: int, low: int | None = None) -> Trace:
@@ -94,3 +97,15 @@ def test_a_trace_without_calls_has_no_hit_rate_that_could_be_averaged() -> None:
     group = rows([described("a", small(100, 50)), described("a", replace(small(100, 50), events=()))])[2]
 
     assert (group["traces"], group["hit_rate_tokens_mean"]) == (2, 50 / 200)
+
+
+def test_a_corpus_that_is_given_twice_has_a_cache_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(
+        b"".join(b'{"timestamp":%d,"input_length":9,"output_length":1,"hash_ids":[1]}\n' % n for n in (0, 1))
+    )
+    once, twice = open_traces([path]), open_traces([f"a={path}", f"b={path}"])
+
+    figures = [one.statistics.hit_tokens["n"] for one in table_of(twice, Assumptions())]
+
+    assert figures == [one.statistics.hit_tokens["n"] for one in table_of(once, Assumptions())] * 2

@@ -247,3 +247,27 @@ def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None
     converted(traces, tmp_path / ("x" * 255))
 
     assert open_trace(tmp_path / ("x" * 255)) == traces[0].trace
+
+
+def test_a_corpus_is_not_mixed_with_other_traces(tmp_path: Path) -> None:
+    rows = b"".join(b'{"timestamp":%d,"input_length":9,"output_length":1,"hash_ids":[%d]}\n' % (n, n) for n in range(3))
+    (tmp_path / "x.jsonl").write_bytes(rows)
+    out = tmp_path / "out"
+    converted(open_traces([tmp_path / "x.jsonl"]), out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    for given in (f"{tmp_path / 'x.jsonl'}#1", str(out / "x-2.trace.json")):
+        with pytest.raises(UnusableInput, match="holds a corpus of other traces"):
+            converted(open_traces([given]), out, overwrites=True)
+
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_an_old_manifest_goes_with_the_traces_that_it_placed(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.json")
+    (tmp_path / "out").mkdir()
+    write_manifest(tmp_path / "out", [("a.trace.json", Member(name="a", trace=traces[0].trace, ranks=(0, 1, 2)))])
+
+    converted(traces, tmp_path / "out", overwrites=True)
+
+    assert [(one.trace, one.corpus) for one in open_traces([tmp_path / "out"])] == [(traces[0].trace, None)]

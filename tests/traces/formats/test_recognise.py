@@ -234,6 +234,15 @@ def test_a_folder_without_any_trace_is_an_error(tmp_path: Path) -> None:
         open_traces([tmp_path])
 
 
+def test_a_file_with_an_equals_sign_is_no_label_where_one_of_its_traces_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a=b.jsonl"
+    path.write_bytes(b'{"timestamp":0,"input_length":9,"output_length":1,"hash_ids":[1]}\n' * 2)
+
+    (found,) = open_traces([f"{path}#1"])
+
+    assert (found.label, found.member.name) == (tmp_path.name, "1")
+
+
 def test_a_label_may_be_given_to_a_file_or_a_folder(tmp_path: Path) -> None:
     file, folder = written(tmp_path, "one", OURS), written(tmp_path, "more/two", OURS).parent
 
