@@ -12,7 +12,7 @@ from itertools import count
 
 from rotoscope.traces.corpus import Member, calls_in_order
 from rotoscope.traces.forest import Node, normalise
-from rotoscope.traces.model import Call, SharedPrefix
+from rotoscope.traces.model import Call, SharedPrefix, Trace
 
 BlockIds = tuple[int, ...]
 
@@ -29,6 +29,13 @@ def block_ids(members: Sequence[Member], block_size: int, *, with_partial: bool)
     for index, call in calls_in_order(members):
         ids[index][call.call] = forest.add(call, scopes[index])
     return [[found[number] for number in sorted(found)] for found in ids]
+
+
+def reaching_into_outputs(trace: Trace) -> int:
+    """Count the calls that begin with more of an earlier stream than its prompt."""
+    prompts = {call.call: call.prompt_tokens for call in trace.calls()}
+    prefixes = [call.prefix for call in trace.calls()]
+    return sum(isinstance(prefix.of, int) and prefix.tokens > prompts[prefix.of] for prefix in prefixes)
 
 
 @dataclass(eq=False, slots=True)

@@ -17,9 +17,9 @@ import orjson
 
 from rotoscope.traces.corpus import Member, calls_in_order
 from rotoscope.traces.errors import UnusableInput
-from rotoscope.traces.formats.block_ids import block_ids
+from rotoscope.traces.formats.block_ids import block_ids, reaching_into_outputs
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
-from rotoscope.traces.model import Call, DropKvCache, Embedding, Message, ToolCall, Wait
+from rotoscope.traces.model import Call, DropKvCache, Embedding, Message, ToolCall, Trace, Wait
 
 LENGTHS = Aspect("prompt and output lengths", "kept")
 EMPTY = Aspect("answers without a token", "approximated", "as of one: AIPerf refuses rows that ask for none")
@@ -37,7 +37,10 @@ CACHED = Aspect("cached tokens that servers reported", "lost")
 SYSTEM = Aspect("which shared prefixes are system prompts", "lost", unit="traces")
 OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events")
 
-ALWAYS_LOST = (BOUNDS, REASONING, SPEED, CACHED, SYSTEM, OTHERS)
+OUTPUTS = Aspect("reuse of outputs", "lost", "block ids are of prompts alone")
+DOMAINS = Aspect("cache domains", "lost", "they only have no block ids in common")
+
+ALWAYS_LOST = (BOUNDS, OUTPUTS, DOMAINS, REASONING, SPEED, CACHED, SYSTEM, OTHERS)
 WRITE_ASPECTS = (LENGTHS, EMPTY, WHOLE, CUT, TIMES, STARTS, NO_SESSIONS, NO_GAPS, BRANCHES, *ALWAYS_LOST)
 
 
@@ -114,11 +117,13 @@ def note_rows(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidel
     """Note what every dialect keeps and loses."""
     calls = [row.call for row in rows]
     traces = [member.trace for member in members]
-    cut = sum(call.prefix.tokens % block_size != 0 and call.prefix.tokens != call.prompt_tokens for call in calls)
+    cut = _cut(rows, block_size)
     fidelity.note(LENGTHS, len(calls))
     fidelity.note(WHOLE, len(calls) - cut)
     fidelity.note(CUT, cut)
     fidelity.note(STARTS, sum(member.start_ms is None for member in members) if len(members) > 1 else 0)
+    fidelity.note(OUTPUTS, sum(map(reaching_into_outputs, traces)))
+    fidelity.note(DOMAINS, sum(calls for calls, domains in map(_calls_and_domains, traces) if domains > 1))
     fidelity.note(BOUNDS, sum(call.prefix.least != call.prefix.greatest for call in calls))
     fidelity.note(REASONING, sum(call.reasoning_tokens > 0 or call.reasoning_unsized for call in calls))
     fidelity.note(SPEED, sum(call.duration_ms is not None or call.ttft_ms is not None for call in calls))
@@ -126,6 +131,22 @@ def note_rows(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidel
     fidelity.note(SYSTEM, sum(any(s.kind == "system" for s in trace.shared_prefixes) for trace in traces))
     others = (Message, Embedding, DropKvCache)
     fidelity.note(OTHERS, sum(isinstance(event, others) for trace in traces for event in trace.events))
+
+
+def _calls_and_domains(trace: Trace) -> tuple[int, int]:
+    domains = [call.domain for call in trace.calls()]
+    return len(domains), len(set(domains))
+
+
+def _cut(rows: Sequence[OutRow], block_size: int) -> int:
+    """Count the prefixes that end within a block, but for prompts that are the same as a whole."""
+    ends: set[int] = set()
+    cut = 0
+    for row in rows:
+        ends_inside = row.call.prefix.tokens % block_size != 0
+        cut += ends_inside and (row.call.prefix.tokens < row.call.prompt_tokens or row.block_ids[-1] not in ends)
+        ends.update(row.block_ids[-1:])
+    return cut
 
 
 def row_line(row: dict[str, Any]) -> bytes:

@@ -17,7 +17,7 @@ import orjson
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.forest import normalise
-from rotoscope.traces.formats.block_ids import BlockIds, block_ids
+from rotoscope.traces.formats.block_ids import BlockIds, block_ids, reaching_into_outputs
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import writable_ms
 from rotoscope.traces.formats.weka_layout import Layout, PlacedAgent, PlacedCall, lay_out
@@ -53,6 +53,7 @@ NESTED = Aspect("branches inside branches", "approximated", "as sub-agents of th
 JOINS = Aspect("joins", "approximated", "by their times only", "regions")
 SILENT = Aspect("branches without a call", "approximated", "as a gap, where no sub-agent runs beside them", "branches")
 SHARED = Aspect("what traces share", "lost", "block ids hold in one file", "shared prefixes")
+OUTPUTS = Aspect("reuse of outputs", "lost", "block ids are of prompts alone")
 BOUNDS = Aspect("bounds of prefixes", "lost", "the best value is taken for exact")
 REASONS = Aspect("other reasons of ends", "lost", "the format knows end, length and tools")
 EVIDENCE = Aspect("cached tokens, attempts, side calls, choices of one request", "lost")
@@ -64,7 +65,7 @@ DROPS = Aspect("dropped caches", "lost", unit="drops")
 WRITE_ASPECTS = (
     *(LENGTHS, DOMAINS, TIMES, DURATIONS, PREFIXES, AGENTS, SYSTEM),
     *(CUT_PREFIXES, ASSUMED_TIMES, GAPS, REASONING, NESTED, JOINS, SILENT),
-    *(SHARED, NO_CALL_AFTER, BOUNDS, REASONS, EVIDENCE, MESSAGES, NAMES, EMBEDDINGS, DROPS),
+    *(SHARED, NO_CALL_AFTER, OUTPUTS, BOUNDS, REASONS, EVIDENCE, MESSAGES, NAMES, EMBEDDINGS, DROPS),
 )
 
 _STOPS: dict[FinishReason, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
@@ -208,6 +209,7 @@ def _note(trace: Trace, layout: Layout, block_size: int, fidelity: Fidelity) -> 
     fidelity.note(SILENT, layout.silent_branches)
     fidelity.note(SYSTEM, sum(prefix.kind == "system" for prefix in trace.shared_prefixes))
     fidelity.note(SHARED, len(trace.shared_prefixes))
+    fidelity.note(OUTPUTS, reaching_into_outputs(trace))
     fidelity.note(BOUNDS, sum(call.prefix.low is not None or call.prefix.high is not None for call in calls))
     fidelity.note(REASONS, sum(call.finish_reason not in _STOPS and call.finish_reason != "unknown" for call in calls))
     fidelity.note(EVIDENCE, sum(_has_evidence(call) for call in calls))

@@ -184,3 +184,20 @@ def test_block_sizes_other_than_the_usual_are_found_again() -> None:
     assert [[c.prefix.tokens for c in m.trace.calls()] for m in back] == [
         [c.prefix.tokens for c in m.trace.calls()] for m in members
     ]
+
+
+def test_what_prompts_share_is_kept_only_where_ids_say_so() -> None:
+    trace = trace_of(
+        make_call(0, 700, osl=400),
+        make_call(1, 300, prefix=Prefix(0, 300, "ids")),
+        make_call(2, 700, prefix=Prefix(0, 700, "ids")),
+        make_call(3, 1024, prefix=Prefix(0, 1024, "ids")),
+        make_call(4, 20, domain=1),
+    )
+    fidelity = Fidelity()
+
+    list(write_mooncake_sessions([Member(name="", trace=trace)], fidelity, block_size=512))
+
+    said = {(aspect.what, aspect.verdict): times for aspect, times in fidelity.counts.items()}
+    assert (said["common prefixes", "kept"], said["common prefixes", "approximated"]) == (4, 1)
+    assert (said["reuse of outputs", "lost"], said["cache domains", "lost"]) == (1, 5)
