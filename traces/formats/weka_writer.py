@@ -83,7 +83,7 @@ def write_trace(trace: Trace, fidelity: Fidelity, *, block_size: int = BLOCK_SIZ
     ]
     header = {
         "id": trace.trace_id,
-        "models": _models(placed.call for placed in layout.entries if isinstance(placed, PlacedCall)),
+        "models": _models(placed.call for placed in layout.calls),
         "block_size": block_size,
         "hash_id_scope": "local",
         "tool_tokens": 0,

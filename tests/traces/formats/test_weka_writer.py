@@ -363,3 +363,15 @@ def test_references_in_any_form_are_written_alike() -> None:
     trace = trace_of(*calls, shared_prefixes=[SharedPrefix("s0", "system", 70)])
 
     assert written(trace) == written(normalise(trace))
+
+
+def test_models_of_sub_agents_are_declared_with_those_of_the_root() -> None:
+    trace = trace_of(
+        make_call(0, 70),
+        ParallelStart(region=0, num_branches=1),
+        make_call(1, 70, domain=1, branch=(0, 0)),
+        ParallelEnd(region=0),
+        make_call(2, 70),
+    )
+
+    assert json.loads(writer.write_trace(trace, Fidelity()))["models"] == ["model0", "model1"]
