@@ -86,7 +86,7 @@ def _names(traces: Sequence[LabelledTrace]) -> list[str]:
     """Return a name for each trace that no other one has and that can be a file's."""
     names: dict[str, None] = {}
     for trace in traces:
-        stem = trace.stem.removesuffix(".trace").replace("#", "-")
+        stem = trace.stem.removesuffix(".trace").replace("#", "-").lstrip("-") or "trace"  # a stem of `-` is an input
         number = 1
         name = stem
         while name in names:

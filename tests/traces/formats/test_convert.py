@@ -271,3 +271,12 @@ def test_an_old_manifest_goes_with_the_traces_that_it_placed(tmp_path: Path) -> 
     converted(traces, tmp_path / "out", overwrites=True)
 
     assert [(one.trace, one.corpus) for one in open_traces([tmp_path / "out"])] == [(traces[0].trace, None)]
+
+
+def test_traces_from_standard_input_get_names_that_are_no_options(tmp_path: Path) -> None:
+    members = [Member(name=name, trace=make_trace()) for name in ("", "0", "1")]
+    traces = [LabelledTrace("x", Path("-"), member) for member in members]
+
+    converted(traces, tmp_path / "out")
+
+    assert sorted(os.listdir(tmp_path / "out")) == ["0.trace.json", "1.trace.json", "trace.trace.json"]
