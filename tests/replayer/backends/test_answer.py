@@ -378,10 +378,18 @@ def test_text_is_kept_as_it_was_whatever_it_looks_like(dialect: Dialect, texts: 
         ({"input_tokens": 104}, {}, 104, None),
         ({"input_tokens": 0, "cache_read_input_tokens": 0}, {}, None, None),
         ({"input_tokens": 1, "cache_read_input_tokens": 103}, {"input_tokens": 0}, 104, 103),
+        ({"input_tokens": 8, "cache_read_input_tokens": 96}, {"cache_read_input_tokens": 96}, 104, 96),
+        (
+            {"input_tokens": 8, "cache_read_input_tokens": 96},
+            {"input_tokens": None, "cache_read_input_tokens": 96, "cache_creation_input_tokens": None},
+            104,
+            96,
+        ),
+        ({"input_tokens": 8, "cache_read_input_tokens": 96}, {"input_tokens": 8}, 104, 96),
     ],
 )
 def test_a_prompt_of_messages_is_counted_in_parts(
-    start: dict[str, int], end: dict[str, int], prompt_tokens: int | None, cached_tokens: int | None
+    start: dict[str, int], end: dict[str, int | None], prompt_tokens: int | None, cached_tokens: int | None
 ) -> None:
     events: list[Payload] = [
         {"type": "message_start", "message": {"usage": start}},
