@@ -55,12 +55,13 @@ class Api:
         """Return what makes the body of a request out of an exchange."""
         fields = self.fields(model, engine)
         plain = awaited = self._template(fields)
+        least = engine.least_response if self.name == "responses" else 1
         if self.name == "chat":
             awaited = self._template(fields | dict(engine.asks_for_running_usage))
 
         def body(exchange: Exchange) -> bytes:
             template = plain if exchange.on_delivery is None else awaited
-            return b"".join((template % {b"length": exchange.output_tokens}, self._prompt(exchange), b"}"))
+            return b"".join((template % {b"length": max(exchange.output_tokens, least)}, self._prompt(exchange), b"}"))
 
         return body
 

@@ -42,6 +42,8 @@ class Engine:
     """What a request to `/v1/chat/completions` says for the number of tokens so far in each event."""
     chat_length: str = "max_tokens"
     """Its name for the length in `/v1/chat/completions`."""
+    least_response: int = 1
+    """Fewest output tokens that may be asked for in `/v1/responses`; an answer may then be longer than recorded."""
     closes_connections: bool = False
     """Whether it closes the connection after each streamed answer without saying so in its head."""
 
@@ -139,7 +141,7 @@ ENGINES: dict[str, Engine] = {
             ids_pattern=_TOKEN_IDS,
             pins_lengths=_BY_IDS | {"chat", "responses", "messages"},
         ),
-        Engine(name="openai", read_ids=no_ids, is_greedy=False, chat_length="max_completion_tokens"),
+        Engine(name="openai", read_ids=no_ids, is_greedy=False, chat_length="max_completion_tokens", least_response=16),
         Engine(name="anthropic", read_ids=no_ids, is_greedy=False),
     )
 }

@@ -40,7 +40,7 @@ def body(api: str, engine: str = "any", *, model: str = "m", prompt: bytes = b"[
         ("chat", "openai", WITH_USAGE | {"max_completion_tokens": 7}),
         ("responses", "llama.cpp", STREAMED | EXACTLY | {"temperature": 0, "max_output_tokens": 7, "store": False}),
         ("responses", "any", STREAMED | {"temperature": 0, "max_output_tokens": 7, "store": False}),
-        ("responses", "openai", STREAMED | {"max_output_tokens": 7, "store": False}),
+        ("responses", "openai", STREAMED | {"max_output_tokens": 16, "store": False}),
         ("messages", "any", STREAMED | {"temperature": 0, "max_tokens": 7}),
         ("messages", "simulator", STREAMED | EXACTLY | {"temperature": 0, "max_tokens": 7}),
         ("messages", "anthropic", STREAMED | {"max_tokens": 7}),
