@@ -64,7 +64,9 @@ class Ways:
         except IdsRefused:
             if asked_for != AUTO_API:
                 raise
-        self.notes.add("the server takes no prompts of token ids: they are made of words, as with --api chat")
+        self.notes.add(
+            "the server takes no prompts of token ids, or refuses what is sent with them: they are made of words, as with --api chat"
+        )
         return await self._way(api_named(_OTHER_API), self.server.engine)
 
     async def _way(self, api: Api, engine: Engine) -> Way:
