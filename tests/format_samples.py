@@ -43,6 +43,11 @@ SESSIONS = [
     row(600, 1, 7, session_id="b", timestamp=10),
     row(1500, 1, 3, 4, session_id="a", delay=250.5),
 ]
+DELTA = [
+    row(700, 1, 2, session_id="a.0", is_delta=True, timestamp=0),
+    row(600, 1, 7, session_id="b.0", is_delta=True, timestamp=10),
+    row(500, 8, session_id="a.0", is_delta=True, delay=250.5),
+]
 AGENTIC = [
     row(700, 1, 2, timestamp=0, request_id="r0", session_id="a", wait_for=[], branches=["r1"]),
     row(600, 1, 7, delay=5, request_id="r1", session_id="b", wait_for=["r0"], branches=[], prefix_reset=True),
@@ -96,6 +101,7 @@ SAMPLES: dict[str, list[bytes]] = {
     ],
     "mooncake": [lines(MOONCAKE)],
     "mooncake-sessions": [lines(SESSIONS)],
+    "mooncake-delta": [lines(DELTA)],
     "mooncake-agentic": [lines(AGENTIC)],
     "bailian": [lines(BAILIAN)],
     "dynamo": [

@@ -1,7 +1,8 @@
 """Every reference file in every format that can be written: read back, it has the same calls, and the same blocks.
 
 Blocks are compared where the format has them, at its usual size or at the coarser one in which the source is known: the
-tree of all prompts must have the same shape, whatever the order of calls that ran at once and the names of blocks.
+tree of all prompts must have the same shape, whatever the order of calls that ran at once and the names of blocks. Of
+what a later turn adds `mooncake-delta` has no blocks that others could have.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def test_a_converted_file_has_the_same_calls_and_blocks(
 
     back = [one.member for one in open_traces([tmp_path / "out"])]
     assert lengths(back) == lengths(source)
-    if size is not None and not (known.name == "vcr" and has_models(source)):
+    if size is not None and known.name != "mooncake-delta" and not (known.name == "vcr" and has_models(source)):
         assert shapes(back, known, size) == shapes(source, known, size)
 
 

@@ -1,7 +1,7 @@
 """What AIPerf's own loaders and analysis say of trace files; run in AIPerf's environment, of version 0.13.0.
 
 Prints one JSON object: `sessions` and `requests` as loaded, and `hits` and `blocks` of each request, in AIPerf's order,
-that its theoretical prefix hit rate is made of. For Weka files that is one cache a file and full blocks, pooled (what a
+that its theoretical prefix hit rate is made of; of Mooncake rows also `prompt_tokens`, which a run would send. For Weka files that is one cache a file and full blocks, pooled (what a
 run reports); for Mooncake files one cache, as their rows come, of which `aiperf analyze-trace` takes the mean.
 
 Run: python loaders.py weka|mooncake FILE_OR_FOLDER
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +67,7 @@ def mooncake(path: Path) -> dict[str, object]:
     data = loader.load_dataset()
     for trace in (one for of in data.values() for one in of):
         loader._build_turn(trace, "text")  # checks what loading does not
+    sent = [tokens for of in data.values() for tokens in prompts_sent(of)]
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
     analyzer = PrefixAnalyzer(block_size=512)
     stats = analyzer.analyze_file(path)
@@ -73,9 +75,18 @@ def mooncake(path: Path) -> dict[str, object]:
         "sessions": len(data),
         "requests": stats.total_requests,
         "loaded": sum(map(len, data.values())),
+        "prompt_tokens": sum(sent),
         "hit_rate": stats.cache_hit_rate,
         "blocks": [len(row["hash_ids"]) for row in rows],
     }
+
+
+def prompts_sent(session: list[Any]) -> Iterator[int]:
+    """Yield the prompts of a session: AIPerf sends with a turn all turns and answers before it."""
+    before = 0
+    for turn in session:
+        yield before + turn.input_length
+        before += turn.input_length + turn.output_length
 
 
 if __name__ == "__main__":

@@ -107,3 +107,17 @@ def test_aiperf_loads_our_mooncake_rows_and_finds_our_hit_rate(
     print(f"\n{name} as {source.dialect}: {told['requests']} requests, AIPerf {theirs:.5f}, ours {ours:.5f}")
     assert (told["requests"], told["loaded"]) == (calls, calls)
     assert abs(theirs - ours) <= TENTH_OF_A_POINT
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_aiperf_would_send_our_sessions_with_the_prompts_that_they_had(
+    name: str, data_dir: Path, aiperf_python: Path, tmp_path: Path
+) -> None:
+    traces = opened(SOURCES[name], data_dir)
+    prompts = [call.prompt_tokens for trace in traces for call in trace.trace.calls()]
+
+    told = aiperf_on("mooncake", aiperf_python, written(traces, "mooncake-delta", tmp_path / "out.jsonl"))
+
+    print(f"\n{name} as mooncake-delta: {len(prompts)} calls in {told['sessions']} sessions of {len(traces)} traces")
+    assert told["loaded"] == len(prompts)
+    assert told["prompt_tokens"] == sum(prompts)

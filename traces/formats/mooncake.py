@@ -57,6 +57,12 @@ INCREMENTS = Aspect(
     "taken for what a turn adds to the turns and answers before it, since none begins like the one before it",
     unit="sessions",
 )
+TOLD_INCREMENTS = Aspect(
+    "lengths of later turns",
+    "kept",
+    "what a turn adds to the turns and answers before it, as rows say",
+    unit="sessions",
+)
 LONGEST_WAITS = Aspect(
     "waits between turns", "approximated", "time between the requests, which is the most it can have been", unit="waits"
 )
@@ -64,6 +70,7 @@ FIRST_DELAYS = Aspect("delay before a session", "lost", "there is nothing that i
 READ_ASPECTS = (
     *CORPUS_ASPECTS,
     SESSIONS,
+    TOLD_INCREMENTS,
     INCREMENTS,
     INFERRED,
     DOUBTFUL_STARTS,
@@ -119,7 +126,8 @@ def _told(file: SourceRows, fidelity: Fidelity) -> list[Member]:
     sessions = by_id(file.rows)
     check_turns(file.rows, sessions.of_rows)
     if hold_increments(file.rows, sessions.of_rows, file.block_size):
-        fidelity.note(INCREMENTS, sum(turns > 1 for turns in Counter(sessions.of_rows).values()))
+        aspect = TOLD_INCREMENTS if any(row.is_delta for row in file.rows) else INCREMENTS
+        fidelity.note(aspect, sum(turns > 1 for turns in Counter(sessions.of_rows).values()))
         file = replace(file, rows=whole_prompts(file.rows, sessions.of_rows, file.block_size))
     return _members(file, sessions, fidelity)
 

@@ -4,7 +4,7 @@ AIPerf sends with a later turn all turns and answers before it, so the lengths a
 is new (`agentic_code_gen/writer.py` of 0.13.0; seen on the wire, too). A file does not say that it means this. It is
 taken to where no later turn of any session begins with the first block of the turn before it, though that had a whole
 one, or is shorter where there are no ids: whole prompts of a conversation are not like that. A row with `prefix_reset`,
-as we write them, or with a `request_id` holds a whole prompt.
+as we write them, or with a `request_id` holds a whole prompt; one with `is_delta` says that it holds what is added.
 
 A whole prompt then has the blocks of the session's first row, as far as they are whole, and from there on ids of its own
 session: what later rows have in common with other sessions stands at other places of their prompts, where no cache finds
@@ -32,6 +32,8 @@ class _Stream:
 
 def hold_increments(rows: Sequence[SourceRow], sessions: Sequence[int], block_size: int) -> bool:
     """Say whether rows, given with the session of each, are taken for what their turns add."""
+    if any(row.is_delta for row in rows):
+        return True
     last: dict[int, SourceRow] = {}
     has_evidence = False
     for row, session in zip(rows, sessions, strict=True):

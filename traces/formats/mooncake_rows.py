@@ -34,7 +34,7 @@ _KEYS = {
     "mooncake": frozenset(
         (
             *(*_COMMON_KEYS, "timestamp", "created_time", "session_id", "delay", "delay_ms", "request_id", "wait_for"),
-            *("branches", "prefix_reset", "request_kind", "tool_wait_ms", "tool_events"),
+            *("branches", "prefix_reset", "is_delta", "request_kind", "tool_wait_ms", "tool_events"),
         )
     ),
     "bailian": frozenset((*_COMMON_KEYS, "timestamp", "chat_id", "parent_chat_id", "turn")),
@@ -95,6 +95,8 @@ class SourceRow:
     workflow: Workflow | None = None
     is_whole: bool = False
     """Whether it says that its length is that of the whole prompt: AIPerf's rows know no request nor reset."""
+    is_delta: bool = False
+    """Whether it says that it is a row of what turns add, as we write them."""
 
     def error(self, message: str, field: str = "") -> TraceError:
         """Return the error that says what is wrong with the row."""
@@ -140,6 +142,7 @@ def _row(fields: Fields, line: int) -> SourceRow:
         delay_ms=fields.optional_milliseconds(_named(fields, "delay", "delay_ms")),
         workflow=_workflow(fields),
         is_whole="prefix_reset" in fields or "request_id" in fields,
+        is_delta="is_delta" in fields and fields.get("is_delta") is True,
     )
 
 

@@ -2,7 +2,7 @@
 
 Lengths and block ids are those of whole prompts, as in all Mooncake files. AIPerf 0.13.0 has the same keys, but sends with
 a later turn all that came before it, answers too, and takes its length for what it adds (seen on the wire): these rows
-become far longer prompts there, plain Mooncake rows do not.
+become far longer prompts there; `mooncake_delta_writer.py` writes what it wants.
 
 The session of a row is the number of its trace: names of files may be names of people. The first one of a session has
 its time, where that is known, the others the `delay` since the answer before them: a replay with times for all would not
@@ -37,7 +37,10 @@ from rotoscope.traces.model import Branch, Call, ToolCall, Trace, Wait
 
 SESSIONS = Aspect("sessions", "kept", unit="sessions")
 NOT_FOR_AIPERF = Aspect(
-    "lengths of later turns in AIPerf", "lost", "it adds all turns before them: write mooncake for it", unit="sessions"
+    "lengths of later turns in AIPerf",
+    "lost",
+    "it adds all turns before them: write mooncake-delta for it",
+    unit="sessions",
 )
 FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns follow from the delays")
 DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
@@ -100,19 +103,21 @@ def _session_rows(rows: Sequence[OutRow], delays: Sequence[dict[int, float]]) ->
         yield {**fields, **asked_fields(row)}
 
 
-def gaps_before(trace: Trace) -> dict[int, float]:
+def gaps_before(trace: Trace, *, on_branches: bool = False) -> dict[int, float]:
     """Return for each call the time from the answer of the call before it, in the order of their numbers.
 
+    `on_branches` takes the call before it on its branch instead.
     Where times of both are not known it is the sum of the waits and tools before it on its branch.
     """
     slept = _slept_before(trace)
     gaps: dict[int, float] = {}
-    answered_ms = None
+    answered: dict[Branch | None, float | None] = {}
     for call in trace.calls():
+        line = call.branch if on_branches else None
         gaps[call.call] = slept[call.call]
-        if call.at_ms is not None and answered_ms is not None:
+        if call.at_ms is not None and (answered_ms := answered.get(line)) is not None:
             gaps[call.call] = max(round(call.at_ms - answered_ms, 3), 0.0)
-        answered_ms = None if call.at_ms is None or call.duration_ms is None else call.at_ms + call.duration_ms
+        answered[line] = None if call.at_ms is None or call.duration_ms is None else call.at_ms + call.duration_ms
     return gaps
 
 

@@ -114,15 +114,25 @@ def as_number(milliseconds: float) -> float | int:
 
 
 def note_rows(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> None:
-    """Note what every dialect keeps and loses."""
+    """Note what the dialects of whole prompts keep and lose."""
+    fidelity.note(LENGTHS, len(rows))
+    note_prefixes(rows, fidelity, block_size=block_size)
+    fidelity.note(OUTPUTS, sum(reaching_into_outputs(member.trace) for member in members))
+    note_lost(rows, members, fidelity)
+
+
+def note_prefixes(rows: Sequence[OutRow], fidelity: Fidelity, *, block_size: int) -> None:
+    """Note which prefixes are kept as block ids."""
+    cut = _cut(rows, block_size)
+    fidelity.note(WHOLE, len(rows) - cut)
+    fidelity.note(CUT, cut)
+
+
+def note_lost(rows: Sequence[OutRow], members: Sequence[Member], fidelity: Fidelity) -> None:
+    """Note what every dialect loses, whatever its rows say of prompts."""
     calls = [row.call for row in rows]
     traces = [member.trace for member in members]
-    cut = _cut(rows, block_size)
-    fidelity.note(LENGTHS, len(calls))
-    fidelity.note(WHOLE, len(calls) - cut)
-    fidelity.note(CUT, cut)
     fidelity.note(STARTS, sum(member.start_ms is None for member in members) if len(members) > 1 else 0)
-    fidelity.note(OUTPUTS, sum(map(reaching_into_outputs, traces)))
     fidelity.note(DOMAINS, sum(calls for calls, domains in map(_calls_and_domains, traces) if domains > 1))
     fidelity.note(BOUNDS, sum(call.prefix.least != call.prefix.greatest for call in calls))
     fidelity.note(REASONING, sum(call.reasoning_tokens > 0 or call.reasoning_unsized for call in calls))

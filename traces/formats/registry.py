@@ -160,6 +160,12 @@ def _write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, b
     return write_mooncake_sessions(members, fidelity, block_size=block_size)
 
 
+def _write_mooncake_delta(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.mooncake_delta_writer import write_mooncake_delta
+
+    return write_mooncake_delta(members, fidelity, block_size=block_size)
+
+
 def _write_mooncake_agentic(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
     from rotoscope.traces.formats.mooncake_agentic_writer import write_mooncake_agentic
 
@@ -326,6 +332,16 @@ FORMATS: tuple[Format, ...] = (
         read=_read_mooncake,
         suffix=".jsonl",
         write_corpus=_write_mooncake_agentic,
+        block_size=512,
+    ),
+    Format(
+        name="mooncake-delta",
+        title="Mooncake with sessions of increments",
+        told_by="as Mooncake, with `is_delta`",
+        looks_like=lambda head: "is_delta" in head.keys and _looks_like_mooncake(head),
+        read=_read_mooncake,
+        suffix=".jsonl",
+        write_corpus=_write_mooncake_delta,
         block_size=512,
     ),
     Format(
