@@ -30,6 +30,7 @@ NO_ORDER = Aspect(
     "traces of several files have no common clock",
     unit="traces",
 )
+NO_CALLS = Aspect("traces without calls", "lost", "the file has a row a call", unit="traces")
 _LONGEST_PART = 100
 """Of a temporary name, so that it is not too long where the name itself is not."""
 
@@ -58,9 +59,8 @@ def convert(traces: Sequence[LabelledTrace], target: Target, fidelity: Fidelity)
     """Write traces and note what the writer kept and lost; return the number of files, raise RunFailed if it cannot."""
     try:
         if target.format.write_corpus is not None:
-            _write_file(
-                target, target.format.write_corpus(_members(traces), fidelity, block_size=target.tokens_a_block)
-            )
+            members = _members(_with_calls(traces, target, fidelity))
+            _write_file(target, target.format.write_corpus(members, fidelity, block_size=target.tokens_a_block))
             return 1
         if len(traces) == 1 and not target.path.endswith("/") and not Path(target.path).is_dir():
             _write_file(target, [_trace_bytes(traces[0], target, fidelity)])
@@ -68,6 +68,16 @@ def convert(traces: Sequence[LabelledTrace], target: Target, fidelity: Fidelity)
         return _write_folder(traces, target, fidelity)
     except OSError as error:
         raise RunFailed(f"{target.path}: cannot be written: {error.strerror}") from error
+
+
+def _with_calls(traces: Sequence[LabelledTrace], target: Target, fidelity: Fidelity) -> list[LabelledTrace]:
+    """Return the traces that a file with a row a call has anything of; raise UnusableInput where there are none."""
+    kept = [one for one in traces if next(one.trace.calls(), None) is not None]
+    if traces and not kept:
+        others = f", nor has any of {len(traces) - 1} others" if len(traces) > 1 else ""
+        raise UnusableInput(f"{traces[0].name}: has no call{others}: a file of {target.format.title} would be empty")
+    fidelity.note(NO_CALLS, len(traces) - len(kept))
+    return kept
 
 
 def _trace_bytes(trace: LabelledTrace, target: Target, fidelity: Fidelity) -> bytes:

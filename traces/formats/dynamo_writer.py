@@ -18,7 +18,7 @@ from rotoscope.traces.corpus import Member, calls_in_order
 from rotoscope.traces.formats.block_ids import BlockIds, block_ids
 from rotoscope.traces.formats.dynamo_records import SCHEMAS
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
-from rotoscope.traces.formats.written_times import WrittenTimes, has_clock, written_times
+from rotoscope.traces.formats.written_times import WrittenTimes, behind_last_calls, has_clock, written_times
 from rotoscope.traces.model import (
     Branch,
     Call,
@@ -52,12 +52,12 @@ MESSAGES = Aspect("messages", "lost", unit="messages")
 EMBEDDINGS = Aspect("embeddings", "lost", unit="requests")
 ATTEMPTS = Aspect("attempts, media and auxiliary calls", "lost", "a call like any other")
 DROPS = Aspect("dropped caches", "lost", unit="events")
-EMPTY = Aspect("traces without calls", "lost", unit="traces")
+NO_CALL_AFTER = Aspect("waits", "lost", "no call of their branch follows", unit="waits")
 
 WRITE_ASPECTS = (
     *(LENGTHS, CACHED, DOMAINS, SHARED, TOOLS, GAP_TOOLS),
     *(TIMES, ASSUMED, NO_CLOCK, PREFIXES, BRANCHES, WAITS, CHOICES),
-    *(BOUNDS, OUTPUTS, REASONING, MESSAGES, EMBEDDINGS, ATTEMPTS, DROPS, EMPTY),
+    *(BOUNDS, OUTPUTS, REASONING, MESSAGES, EMBEDDINGS, ATTEMPTS, DROPS, NO_CALL_AFTER),
 )
 
 _FINISH = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter"}
@@ -220,7 +220,9 @@ def _note(members: Sequence[Member], times: Sequence[WrittenTimes], block_size: 
 def _note_trace(trace: Trace, block_size: int, fidelity: Fidelity) -> None:
     calls = list(trace.calls())
     prompts = {call.call: call.prompt_tokens for call in calls}
-    fidelity.note(EMPTY, not calls)
+    last = sum(isinstance(event, Wait) for event in behind_last_calls(trace))
+    fidelity.note(NO_CALL_AFTER, last)
+    fidelity.note(WAITS, sum(isinstance(event, Wait) for event in trace.events) - last)
     fidelity.note(SHARED, bool(trace.shared_prefixes))
     for aspect in (LENGTHS, DOMAINS, TIMES):
         fidelity.note(aspect, len(calls))
@@ -236,8 +238,6 @@ def _note_trace(trace: Trace, block_size: int, fidelity: Fidelity) -> None:
     for event in trace.events:
         if isinstance(event, ToolCall):
             fidelity.note(GAP_TOOLS if _is_gap(event) else TOOLS)
-        elif isinstance(event, Wait):
-            fidelity.note(WAITS)
         elif isinstance(event, ParallelStart):
             fidelity.note(BRANCHES, event.num_branches)
         elif isinstance(event, Message | Embedding | DropKvCache):

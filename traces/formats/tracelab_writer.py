@@ -17,7 +17,7 @@ import orjson
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
-from rotoscope.traces.formats.written_times import WrittenTimes, has_clock, written_times
+from rotoscope.traces.formats.written_times import WrittenTimes, behind_last_calls, has_clock, written_times
 from rotoscope.traces.model import (
     Branch,
     Call,
@@ -42,6 +42,7 @@ ASSUMED = Aspect("missing times", "approximated", "as early as what is before al
 NO_CLOCK = Aspect("when traces began", "approximated", "without a common clock all start together", "traces")
 BRANCHES = Aspect("branches", "approximated", "sessions of their own", "branches")
 WAITS = Aspect("waits", "approximated", "the time between rounds, as if a person wrote meanwhile", "waits")
+NO_CALL_AFTER = Aspect("waits", "lost", "no call of their branch follows", unit="waits")
 STRAY_TOOLS = Aspect("tools that no answer asked for", "lost", unit="tools")
 BOUNDS = Aspect("bounds of uncertain prefixes", "lost")
 FIRST_TOKENS = Aspect("times to the first token", "lost")
@@ -52,7 +53,7 @@ OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events"
 WRITE_ASPECTS = (
     *(LENGTHS, REASONING, DOMAINS, TOOLS, GAP_TOOLS),
     *(PREFIXES, TIMES, ASSUMED, NO_CLOCK, BRANCHES, WAITS),
-    *(STRAY_TOOLS, BOUNDS, FIRST_TOKENS, FINISH, CACHED, OTHERS),
+    *(STRAY_TOOLS, NO_CALL_AFTER, BOUNDS, FIRST_TOKENS, FINISH, CACHED, OTHERS),
 )
 PROVIDER = "rotoscope"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -177,12 +178,13 @@ def _note_rounds(sessions: Sequence[Session], fidelity: Fidelity) -> None:
         for call in session.calls:
             fidelity.note(REASONING, call.reasoning_tokens > 0)
     for trace in traces_of(sessions):
+        last = sum(isinstance(event, Wait) for event in behind_last_calls(trace))
+        fidelity.note(NO_CALL_AFTER, last)
+        fidelity.note(WAITS, sum(isinstance(event, Wait) for event in trace.events) - last)
         for event in trace.events:
             if isinstance(event, ToolCall):
                 timed = GAP_TOOLS if event.time_source == "gap" else TOOLS
                 fidelity.note(STRAY_TOOLS if event.call is None else timed)
-            elif isinstance(event, Wait):
-                fidelity.note(WAITS)
 
 
 def traces_of(sessions: Sequence[Session]) -> list[Trace]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rotoscope.testing import make_trace
+from rotoscope.testing import make_trace, trace_of
 from rotoscope.traces import RunFailed, Trace, UnusableInput, dumps, save
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
 from rotoscope.traces.formats import LabelledTrace, open_trace, open_traces
-from rotoscope.traces.formats.convert import NO_ORDER, Target, convert
+from rotoscope.traces.formats.convert import NO_CALLS, NO_ORDER, Target, convert
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.registry import Format, format_named
 
@@ -280,3 +280,39 @@ def test_traces_from_standard_input_get_names_that_are_no_options(tmp_path: Path
     converted(traces, tmp_path / "out")
 
     assert sorted(os.listdir(tmp_path / "out")) == ["0.trace.json", "1.trace.json", "trace.trace.json"]
+
+
+def test_a_file_with_a_row_a_call_leaves_out_traces_without_calls_and_says_so(tmp_path: Path) -> None:
+    traces = traces_in(tmp_path / "in", "a.trace.json", "b.trace.json")
+    save(trace_of(), tmp_path / "in" / "none.trace.json")
+    fidelity = Fidelity()
+
+    convert(
+        open_traces([tmp_path / "in"]), Target(path=str(tmp_path / "out.jsonl"), format=format_named("vcr")), fidelity
+    )
+
+    calls = sum(1 for one in traces for _ in one.trace.calls())
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 1 + calls
+    assert fidelity.counts[NO_CALLS] == 1
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_where_no_trace_has_a_call_a_file_with_a_row_a_call_is_refused(tmp_path: Path, others: int) -> None:
+    names = ["a.trace.json", "b.trace.json", "c.trace.json"][: others + 1]
+    for name in names:
+        save(trace_of(), tmp_path / name)
+    said = r"a\.trace\.json: has no call" + (", nor has any of 2 others" if others else "")
+
+    with pytest.raises(UnusableInput, match=said):
+        converted(open_traces([tmp_path / name for name in names]), tmp_path / "out", format_named("tracelab-csv"))
+
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["rotoscope", "trtllm", "weka"])
+def test_a_file_of_one_trace_holds_one_without_calls(tmp_path: Path, name: str) -> None:
+    save(trace_of(), tmp_path / "none.trace.json")
+
+    converted(open_traces([tmp_path / "none.trace.json"]), tmp_path / "out", format_named(name))
+
+    assert not list(open_trace(tmp_path / "out").calls())

@@ -158,9 +158,8 @@ def test_what_is_lost_or_approximated_is_counted() -> None:
         module.TOOLS: 1,
         module.GAP_TOOLS: 1,
         module.BRANCHES: 2,
-        module.WAITS: 1,
+        module.NO_CALL_AFTER: 1,
         module.ASSUMED: 1,
-        module.EMPTY: 1,
         module.NO_CLOCK: 2,
     }
 

@@ -160,7 +160,7 @@ def test_what_is_lost_or_approximated_is_counted() -> None:
         module.TOOLS: 1,
         module.GAP_TOOLS: 1,
         module.STRAY_TOOLS: 1,
-        module.WAITS: 1,
+        module.NO_CALL_AFTER: 1,
     }
 
 

@@ -93,3 +93,19 @@ def test_formats_of_gaps_say_that_they_lose_what_no_call_follows(name: str) -> N
 
     met = [(aspect.verdict, times) for aspect, times in fidelity.counts.items() if aspect.what.startswith("tools")]
     assert met == [("lost", 2)]
+
+
+@pytest.mark.parametrize("name", ["dynamo", "tracelab"])
+def test_formats_of_times_say_that_they_lose_waits_that_no_call_follows(name: str) -> None:
+    human = Wait(kind="human", duration_ms=2.0)
+    known, fidelity = format_named(name), Fidelity()
+    assert known.write_corpus is not None
+
+    list(
+        known.write_corpus(
+            [Member(name="", trace=trace_of(make_call(0), human, make_call(1), human))], fidelity, block_size=64
+        )
+    )
+
+    met = [(aspect.verdict, times) for aspect, times in fidelity.counts.items() if aspect.what == "waits"]
+    assert sorted(met) == [("approximated", 1), ("lost", 1)]
