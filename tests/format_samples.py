@@ -63,6 +63,33 @@ AGENTIC = [
         tool_events=[{"tool_class": "shell", "started_at_unix_ms": 1790000000000, "duration_ms": 40.0}],
     ),
 ]
+V2 = {
+    "schema": "dynamo.agentic_mooncake",
+    "version": 2,
+    "block_size": 512,
+    "hash_id_scope": "local",
+    "source": {"format": "weka", "digest": "d"},
+}
+
+
+def edge(request: str, delay_ms: float, trigger: str = "completion", relation: str = "sequence") -> dict[str, Any]:
+    return {"request_id": request, "trigger": trigger, "delay_ms": delay_ms, "relation": relation}
+
+
+def played(request: str, session: str, at_ms: float, length: int, *ids: int, **more: Any) -> dict[str, Any]:
+    """A row of agentic Mooncake version 2."""
+    names = {"request_id": request, "play_id": "p", "session_id": session, "model": "m", "not_before_ms": at_ms}
+    return {**names, **row(length, *ids), **more}
+
+
+PLAYS = [
+    V2,
+    played("r0", "a", 0, 700, 1, 2, recorded_api_time_ms=10.0, source_play_ordinal=0),
+    played("r2", "a", 100.5, 1500, 1, 3, 4, dependencies=[edge("r0", 90.5), edge("r1", 1, relation="join")]),
+    played("r1", "b", 5, 600, 1, 7, dependencies=[edge("r0", 5, "dispatch", "spawn")], recorded_api_time_ms=90.0),
+    played("r3", "c", 0, 100, 9, play_id="q", source_play_ordinal=1, priority=1, dependencies=[]),
+    played("r4", "d", 0, 100, 8, play_id="q", model="n", dependencies=[edge("r3", 7, relation="replay_barrier")]),
+]
 BAILIAN = [
     {**row(40, 1, 2, 3, timestamp=0.5), "chat_id": 1, "parent_chat_id": -1, "turn": 1, "type": "text"},
     {**row(70, 1, 2, 4, 5, 6, timestamp=2.5), "chat_id": 2, "parent_chat_id": 1, "turn": 2, "type": "text"},
@@ -103,6 +130,7 @@ SAMPLES: dict[str, list[bytes]] = {
     "mooncake-sessions": [lines(SESSIONS)],
     "mooncake-delta": [lines(DELTA)],
     "mooncake-agentic": [lines(AGENTIC)],
+    "mooncake-agentic-v2": [lines(PLAYS)],
     "bailian": [lines(BAILIAN)],
     "dynamo": [
         dynamo(

@@ -70,12 +70,12 @@ def write_mooncake_agentic(members: Sequence[Member], fidelity: Fidelity, *, blo
     fidelity.note(TIMES, sum(row.at_ms is not None for row in rows))
     fidelity.note(RUNS, len(members))
     names = {(row.member, row.call.call): f"r{number}" for number, row in enumerate(rows)}
-    links = [_Walk(fidelity).of(member.trace) for member in members]
+    links = [Walk(fidelity).of(member.trace) for member in members]
     return (_line(row, members[row.member], links[row.member], names) for row in rows)
 
 
 @dataclass(slots=True)
-class _Link:
+class Link:
     """What a call follows."""
 
     waits: list[int] = field(default_factory=list)
@@ -85,6 +85,21 @@ class _Link:
     """On its branch."""
     children: list[int] = field(default_factory=list)
     """The first calls of branches that start after it."""
+
+    @property
+    def tools(self) -> list[ToolCall]:
+        """The tools between what it follows and it."""
+        return [event for event in self.gap if isinstance(event, ToolCall)]
+
+    @property
+    def waits_ms(self) -> float:
+        """How long nothing ran in between."""
+        return round(sum(event.duration_ms for event in self.gap if isinstance(event, Wait)), 3)
+
+    @property
+    def tools_ms(self) -> float:
+        """How long any tool ran in between."""
+        return round(_busy_ms(self.tools), 3)
 
 
 @dataclass(slots=True)
@@ -101,15 +116,16 @@ class _Line:
 
 
 @dataclass(slots=True)
-class _Walk:
+class Walk:
     """Follow the events of a trace and note what each call follows."""
 
     fidelity: Fidelity
-    links: dict[int, _Link] = field(default_factory=dict)
+    links: dict[int, Link] = field(default_factory=dict)
+    """By call."""
     _lines: dict[Branch | None, _Line] = field(default_factory=lambda: {None: _Line()})
     _children: dict[int, list[Branch]] = field(default_factory=dict)
 
-    def of(self, trace: Trace) -> dict[int, _Link]:
+    def of(self, trace: Trace) -> dict[int, Link]:
         for event in trace.events:
             self._add(event)
         lines = self._lines.values()
@@ -135,10 +151,10 @@ class _Walk:
     def _call(self, call: Call, line: _Line) -> None:
         is_choice = line.has_calls and call.request is not None and line.last is not None
         if is_choice and line.last is not None and line.last.request == call.request and not line.gap:
-            self.links[call.call] = _Link(list(self.links[line.last.call].waits))
+            self.links[call.call] = Link(list(self.links[line.last.call].waits))
             line.waits.append(call.call)
             return
-        self.links[call.call] = _Link(line.waits, line.gap, not line.has_calls)
+        self.links[call.call] = Link(line.waits, line.gap, not line.has_calls)
         if line.last is not None and not line.has_calls:
             self.links[line.last.call].children.append(call.call)
         self._note(line.gap)
@@ -162,14 +178,12 @@ class _Walk:
         self.fidelity.note(UNTIMED_TOOLS, len(tools) - timed)
 
 
-def _line(row: OutRow, member: Member, links: dict[int, _Link], names: dict[tuple[int, int], str]) -> bytes:
+def _line(row: OutRow, member: Member, links: dict[int, Link], names: dict[tuple[int, int], str]) -> bytes:
     link = links[row.call.call]
-    branch = row.call.branch
-    session = str(row.member)
-    tools = [event for event in link.gap if isinstance(event, ToolCall)]
+    tools = link.tools
     fields: dict[str, Any] = {
         "request_id": names[row.member, row.call.call],
-        "session_id": session if branch is None else f"{session}.{branch[0]}.{branch[1]}",
+        "session_id": session_of(row),
         **request_fields(row),
         "wait_for": [names[row.member, call] for call in link.waits],
         "branches": [names[row.member, call] for call in link.children],
@@ -178,11 +192,16 @@ def _line(row: OutRow, member: Member, links: dict[int, _Link], names: dict[tupl
     if row.at_ms is not None:
         fields["timestamp"] = as_number(row.at_ms)
     if link.waits:
-        fields["delay"] = as_number(round(sum(e.duration_ms for e in link.gap if isinstance(e, Wait)), 3))
+        fields["delay"] = as_number(link.waits_ms)
     if tools:
-        fields["tool_wait_ms"] = as_number(round(_busy_ms(tools), 3))
-        fields["tool_events"] = [_span(tool, member, session) for tool in tools if tool.at_ms is not None]
+        fields["tool_wait_ms"] = as_number(link.tools_ms)
+        fields["tool_events"] = [_span(tool, member, str(row.member)) for tool in tools if tool.at_ms is not None]
     return row_line(fields)
+
+
+def session_of(row: OutRow) -> str:
+    """Return the id of the branch that a call is on."""
+    return ".".join(map(str, (row.member, *(row.call.branch or ()))))
 
 
 def _until_fork(gap: Sequence[ToolCall | Wait]) -> list[ToolCall | Wait]:

@@ -11,14 +11,20 @@ from dataclasses import dataclass, field
 from rotoscope.traces.formats.mooncake_rows import SourceRow, Workflow
 
 
-def _places(rows: Sequence[SourceRow]) -> list[tuple[int, ...]]:
-    """Return for each row the places of those that it waits for; all are earlier ones."""
+def places_of(rows: Sequence[SourceRow]) -> dict[str, int]:
+    """Return the place of each request by its id; raise TraceError where two have one."""
     places: dict[str, int] = {}
     for index, row in enumerate(rows):
         name = workflow_of(row).request_id
         if name in places:
             raise row.error(f"expected an id of its own, found that of line {rows[places[name]].line}", "request_id")
         places[name] = index
+    return places
+
+
+def _waits(rows: Sequence[SourceRow]) -> list[tuple[int, ...]]:
+    """Return for each row the places of those that it waits for; all are earlier ones."""
+    places = places_of(rows)
     return [tuple(_waited(rows, index, places)) for index in range(len(rows))]
 
 
@@ -59,10 +65,11 @@ class Links:
 
     @classmethod
     def of(cls, rows: Sequence[SourceRow]) -> Links:
-        links = cls(rows, _places(rows))
+        links = cls(rows, _waits(rows))
         links._find_lines()
         links._find_starts()
         links._find_joins()
+        links._gather_plays()
         return links
 
     def runs(self) -> list[int]:
@@ -72,7 +79,12 @@ class Links:
         return [numbers.setdefault(roots[line], len(numbers)) for line in self.lines]
 
     def durations(self) -> dict[int, float]:
-        """Return how long the answers took whose ends can be told."""
+        """Return how long the answers took that say it, or else whose ends can be told from what followed them."""
+        workflows = map(workflow_of, self.rows)
+        found = {index: flow.duration_ms for index, flow in enumerate(workflows) if flow.duration_ms is not None}
+        return found if self._has_plays else self._told_durations()
+
+    def _told_durations(self) -> dict[int, float]:
         found = {}
         for row, waits in zip(self.rows, self.waits, strict=True):
             if len(waits) == 1 and row.at_ms is not None and gap_ms(row) > 0:
@@ -164,6 +176,18 @@ class Links:
                 return False
             above = self.parents[above]
         return True
+
+    @property
+    def _has_plays(self) -> bool:
+        return any(workflow_of(row).play is not None for row in self.rows)
+
+    def _gather_plays(self) -> None:
+        """Make what nothing started a child, from the beginning, of the line that its play begins with."""
+        roots: dict[str, int] = {}
+        for first, *_ in self.rows_of:
+            play, root = workflow_of(self.rows[first]).play, self._root(self.lines[first])
+            if play is not None and roots.setdefault(play, root) != root:
+                self.parents[root] = roots[play]
 
     def _root(self, line: int) -> int:
         while (parent := self.parents[line]) is not None:

@@ -64,10 +64,14 @@ class Workflow:
     request_id: str
     wait_for: tuple[str, ...]
     """The requests that must have ended."""
-    branches: tuple[str, ...]
+    branches: tuple[str, ...] = ()
     """Requests of other sessions that wait for this one."""
-    tool_wait_ms: float
-    tools: tuple[ToolSpan, ...]
+    tool_wait_ms: float = 0.0
+    tools: tuple[ToolSpan, ...] = ()
+    play: str | None = None
+    """In version 2: the run that it belongs to."""
+    duration_ms: float | None = None
+    """In version 2: how long the answer took."""
 
     @property
     def is_linked(self) -> bool:
@@ -131,15 +135,19 @@ def _row(fields: Fields, line: int) -> SourceRow:
     _refuse_texts(fields)
     if "chat_id" in fields:
         raise fields.error("chat_id", "expected rows of one dialect, found one of Bailian's among others")
+    if "play_id" in fields:
+        raise fields.error(
+            "play_id", "of agentic Mooncake version 2, whose header is not there: expected it as first line"
+        )
     return SourceRow(
         line=line,
-        at_ms=_clock_ms(fields, _named(fields, "timestamp", "created_time")),
-        prompt_tokens=fields.count(_named(fields, "input_length", "input_tokens"), least=1),
-        completion_tokens=fields.count(_named(fields, "output_length", "output_tokens")),
-        block_ids=_block_ids(fields),
+        at_ms=_clock_ms(fields, either(fields, "timestamp", "created_time")),
+        prompt_tokens=fields.count(either(fields, "input_length", "input_tokens"), least=1),
+        completion_tokens=fields.count(either(fields, "output_length", "output_tokens")),
+        block_ids=block_ids_of(fields),
         model=fields.optional_text("model"),
         session=fields.optional_text("session_id"),
-        delay_ms=fields.optional_milliseconds(_named(fields, "delay", "delay_ms")),
+        delay_ms=fields.optional_milliseconds(either(fields, "delay", "delay_ms")),
         workflow=_workflow(fields),
         is_whole="prefix_reset" in fields or "request_id" in fields,
         is_delta="is_delta" in fields and fields.get("is_delta") is True,
@@ -154,7 +162,7 @@ def _bailian_row(fields: Fields, line: int) -> SourceRow:
         at_ms=_clock_ms(fields, "timestamp", unit_ms=1000.0),
         prompt_tokens=fields.count("input_length", least=1),
         completion_tokens=fields.count("output_length"),
-        block_ids=_block_ids(fields),
+        block_ids=block_ids_of(fields),
         model=fields.optional_text("model"),
         session=None,
         delay_ms=None,
@@ -196,7 +204,7 @@ def _tools(fields: Fields) -> Iterator[ToolSpan]:
         )
 
 
-def _named(fields: Fields, name: str, alias: str) -> str:
+def either(fields: Fields, name: str, alias: str) -> str:
     """Return under which of its two names a field is there, the first if it is not."""
     return alias if alias in fields and name not in fields else name
 
@@ -212,7 +220,7 @@ def _clock_ms(fields: Fields, name: str, *, unit_ms: float = 1.0) -> float | Non
     return round(float(value * unit_ms), 3)
 
 
-def _block_ids(fields: Fields) -> Sequence[int]:
+def block_ids_of(fields: Fields) -> Sequence[int]:
     return packed(fields.integers("hash_ids") if "hash_ids" in fields else ())
 
 

@@ -172,6 +172,18 @@ def _write_mooncake_agentic(members: Sequence[Member], fidelity: Fidelity, *, bl
     return write_mooncake_agentic(members, fidelity, block_size=block_size)
 
 
+def _read_plays(source: Source, fidelity: Fidelity) -> list[Member]:
+    from rotoscope.traces.formats.mooncake_plays import read_plays
+
+    return read_plays(source, fidelity)
+
+
+def _write_plays(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    from rotoscope.traces.formats.mooncake_plays_writer import write_plays
+
+    return write_plays(members, fidelity, block_size=block_size)
+
+
 def _read_tracelab(source: Source, fidelity: Fidelity) -> list[Member]:
     from rotoscope.traces.formats.tracelab import read
 
@@ -225,7 +237,8 @@ def _looks_like_tracelab(head: Head) -> bool:
 
 
 def _looks_like_tracelab_csv(head: Head) -> bool:
-    columns = set(head.data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].replace(b" ", b"").strip().split(b","))
+    first = head.data.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+    columns = set(first.replace(b" ", b"").strip().split(b","))
     return {b"round_idx", b"prefix_len", b"input_len", b"output_len"} <= columns
 
 
@@ -235,6 +248,11 @@ def _looks_like_vcr(head: Head) -> bool:
     return keys and b'"ttft_ms"' in head.data
 
 
+def _looks_like_plays(head: Head) -> bool:
+    return {"schema", "hash_id_scope"} <= head.keys or ("schema" in head.keys and _PLAYS.search(head.data) is not None)
+
+
+_PLAYS = re.compile(rb'"schema"\s*:\s*"dynamo\.agentic_mooncake"')
 _DYNAMO = re.compile(rb'"schema"\s*:\s*"dynamo\.(request|agent)\.trace\.')
 
 
@@ -323,6 +341,16 @@ FORMATS: tuple[Format, ...] = (
         looks_like=lambda head: {"chat_id", "input_length"} <= head.keys,
         read=_read_bailian,
         suffix=".jsonl",
+    ),
+    Format(
+        name="mooncake-agentic-v2",
+        title="agentic Mooncake version 2",
+        told_by="`schema` with the name `dynamo.agentic_mooncake`, or `schema` and `hash_id_scope`",
+        looks_like=_looks_like_plays,
+        read=_read_plays,
+        suffix=".jsonl",
+        write_corpus=_write_plays,
+        block_size=64,
     ),
     Format(
         name="mooncake-agentic",
