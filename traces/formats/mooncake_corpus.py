@@ -24,7 +24,8 @@ PREFIXES = Aspect(
 NO_PREFIXES = Aspect("common prefixes", "lost", "the row has no block ids; anything from nothing to all may be shared")
 TIMES = Aspect("arrival times and order", "kept")
 CLOCK = Aspect("arrival times", "approximated", "counted from the first request instead of the clock's own zero")
-CORPUS_ASPECTS = (LENGTHS, PREFIXES, NO_PREFIXES, TIMES, CLOCK)
+NO_START = Aspect("arrival times", "lost", "the first request of the session has none, from which they would count")
+CORPUS_ASPECTS = (LENGTHS, PREFIXES, NO_PREFIXES, TIMES, CLOCK, NO_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,13 @@ class SourceCorpus:
         fidelity.note(LENGTHS, len(self.rows))
         fidelity.note(PREFIXES, known)
         fidelity.note(NO_PREFIXES, len(self.rows) - known)
-        timed = sum(1 for row in self.rows if row.at_ms is not None)
-        fidelity.note(CLOCK if self.zero_ms else TIMES, timed)
+        timed = [session for row, session in zip(self.rows, self.sessions, strict=True) if row.at_ms is not None]
+        started: dict[int, bool] = {}
+        for row, session in zip(self.rows, self.sessions, strict=True):
+            started.setdefault(session, row.at_ms is not None)
+        kept = sum(started[session] for session in timed)
+        fidelity.note(CLOCK if self.zero_ms else TIMES, kept)
+        fidelity.note(NO_START, len(timed) - kept)
 
 
 def since(first_ms: float | None, at_ms: float | None) -> float | None:

@@ -67,13 +67,16 @@ def open_trace(path: str | Path) -> Trace:
 def open_traces(paths: Iterable[str | Path], fidelity: Fidelity | None = None) -> list[LabelledTrace]:
     """Read files and folders, these with all below them in sorted order; each may be given as LABEL=PATH.
 
-    FILE#NAME is one trace of a file that holds many.
+    FILE#NAME is one trace of a file that holds many. The manifest of a corpus is skipped with a warning.
     Without a label a trace gets the name of its folder. Files in a folder that are no traces are skipped with a
     warning, damaged traces are not. What the readers kept and lost is noted in `fidelity`. Raise UnusableInput where a
     path cannot be read or holds no trace.
     """
     fidelity = Fidelity() if fidelity is None else fidelity
-    return [trace for given in paths for trace in _open_one(given, fidelity)]
+    found = [(given, _open_one(given, fidelity)) for given in paths]
+    if found and all(traces is None for _, traces in found):
+        raise UnusableInput(f"{found[0][0]}: is the manifest of a corpus and no trace; give its folder instead")
+    return [trace for _, traces in found for trace in traces or ()]
 
 
 def read_source(source: Source, fidelity: Fidelity | None = None) -> tuple[Format, list[Member]]:
@@ -84,11 +87,15 @@ def read_source(source: Source, fidelity: Fidelity | None = None) -> tuple[Forma
     return known, known.read(source, Fidelity() if fidelity is None else fidelity)
 
 
-def _open_one(given: str | Path, fidelity: Fidelity) -> list[LabelledTrace]:
+def _open_one(given: str | Path, fidelity: Fidelity) -> list[LabelledTrace] | None:
+    """Return the traces of a path, None where it is the manifest of a corpus."""
     label, path = _label_and_path(given)
     path, name = _file_and_name(path)
     if not path.is_dir():
         with opened(path) as source:
+            if path.name == MANIFEST_NAME and "traces" in Head(source.head).keys:
+                logger.warning("%s: skipped, it is a manifest; give its folder to have its clock and order", path)
+                return None
             members = read_source(source, fidelity)[1]
         return _labelled(label, path, members if name is None else [_named(members, name, path)])
     found = [trace for file in _files_below(path) for trace in _traces_or_nothing(label, file, fidelity)]

@@ -80,23 +80,29 @@ def read(source: Source, fidelity: Fidelity) -> list[Member]:
 def _rows(data: bytes) -> Iterator[_Row]:
     try:
         reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
-        columns = [column.strip() for column in next(reader, [])]
-        _check(columns)
+        columns: list[str] = []
         for cells in reader:
-            if cells:
+            if len(cells) <= 1 and not "".join(cells).strip():
+                continue  # a blank line
+            if columns:
                 yield _row(columns, cells, reader.line_num)
+            else:
+                columns = [column.strip() for column in cells]
+                _check(columns, reader.line_num)
+        if not columns:
+            _check(columns, 1)
     except UnicodeDecodeError as error:
         raise TraceError(f"expected UTF-8 text, found byte {data[error.start]:#04x} at {error.start}") from error
     except csv.Error as error:
         raise TraceError("expected comma-separated values", line=reader.line_num) from error
 
 
-def _check(columns: list[str]) -> None:
+def _check(columns: list[str], line: int) -> None:
     missing = [name for name in REQUIRED if name not in columns]
     if missing or not set(SESSION) & set(columns):
-        raise TraceError(f"expected a column {(missing or SESSION)[0]!r}", line=1)
+        raise TraceError(f"expected a column {(missing or SESSION)[0]!r}", line=line)
     if len(set(columns)) != len(columns):
-        raise TraceError("expected each column once", line=1)
+        raise TraceError("expected each column once", line=line)
 
 
 def _row(columns: list[str], cells: list[str], line: int) -> _Row:

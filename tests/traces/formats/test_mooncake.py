@@ -362,3 +362,18 @@ def all_places(value: Any) -> Iterable[tuple[Any, Any]]:
         yield value, key
         if isinstance(item, dict | list):
             yield from all_places(item)
+
+
+def test_times_of_a_session_that_begins_without_one_are_lost_and_said_to_be() -> None:
+    fidelity = Fidelity()
+
+    one, two = read(
+        turn("a", 1), turn("b", 5, at_ms=0), turn("a", 1, 2, at_ms=5), turn("b", 5, 6, at_ms=9), fidelity=fidelity
+    )
+
+    assert [call.at_ms for call in one.trace.calls()] == [None, None]
+    assert [call.at_ms for call in two.trace.calls()] == [0, 9]
+    assert [line.partition(")")[0] for line in fidelity.lines() if "arrival times" in line] == [
+        "kept arrival times and order (2 calls",
+        "lost arrival times (1 calls",
+    ]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dumps, loads
+from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
 from rotoscope.traces.formats import read_trtllm, read_weka
 from rotoscope.traces.formats.recognise import open_trace, open_traces
 from rotoscope.traces.formats.registry import FORMATS
@@ -349,3 +350,26 @@ def all_places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield value, key
         if isinstance(item, dict | list):
             yield from all_places(item)
+
+
+def test_a_manifest_named_among_traces_is_skipped_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    trace = written(tmp_path, "a.trace.json", OURS)
+    write_manifest(tmp_path, [(trace.name, Member(name="a", trace=loads(OURS), start_ms=0.0, ranks=(0,)))])
+
+    found = open_traces(sorted(tmp_path.iterdir()))
+
+    assert [one.path for one in found] == [trace]
+    assert f"{tmp_path}/{MANIFEST_NAME}: skipped, it is a manifest; give its folder" in caplog.text
+
+
+def test_a_manifest_alone_is_an_error_that_says_what_to_give(tmp_path: Path) -> None:
+    write_manifest(tmp_path, [])
+
+    with pytest.raises(
+        UnusableInput, match=f"{MANIFEST_NAME}: is the manifest of a corpus and no trace; give its folder"
+    ):
+        open_traces([tmp_path / MANIFEST_NAME])
+
+
+def test_a_trace_may_have_the_name_of_a_manifest(tmp_path: Path) -> None:
+    assert len(open_traces([written(tmp_path, MANIFEST_NAME, OURS)])) == 1

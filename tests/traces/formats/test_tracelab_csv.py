@@ -10,6 +10,7 @@ from rotoscope.traces import Call, ToolCall, TraceError, dumps, loads
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats import tracelab_csv as module
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
+from rotoscope.traces.formats.recognise import read_source
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.formats.tracelab_csv import read
 
@@ -100,6 +101,25 @@ DAMAGES = {
     "open quote": (tracelab_csv('"a,0,0,0,9,7,0'), "x:2: expected comma-separated values"),
     "binary": (tracelab_csv() + b"\xff\x00", "x: expected UTF-8 text, found byte 0xff"),
 }
+
+
+def test_blank_lines_are_passed_over_wherever_they_stand() -> None:
+    plain = tracelab_csv("a,0,0,0,9,7,0", "a,0,1,16,5,2,0")
+    header, first, second = plain.splitlines()
+    data = b"\n  \n" + header + b"\n" + first + b"\n\n" + second + b"\n   "
+
+    source = Source.of_bytes(data, "x")
+    known, found = read_source(source)
+
+    assert known.name == "tracelab-csv"
+    assert [member.trace.events for member in found] == [
+        member.trace.events for member in read(Source.of_bytes(plain, "x"), Fidelity())
+    ]
+
+
+def test_errors_behind_blank_lines_have_the_line_of_the_file() -> None:
+    with pytest.raises(TraceError, match=r"^x:2: expected a column 'round_idx'"):
+        read(Source.of_bytes(b"\na,b\n", "x"), Fidelity())
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
