@@ -34,6 +34,9 @@ from rotoscope.traces.model import Branch, Call, ParallelEnd, ParallelStart, Too
 RUNS = Aspect("runs", "kept", "as requests that wait for one another", unit="traces")
 BRANCHES = Aspect("branches and joins", "kept", "as sessions and wait_for", unit="regions")
 WAITS = Aspect("waits", "kept", "as delays", unit="waits")
+FIRST_WAITS = Aspect(
+    "waits", "lost", "before the first request of a run or branch there is nothing they could follow", "waits"
+)
 TOOLS = Aspect("tools", "kept", "as spans and waits", unit="tools")
 UNTIMED_TOOLS = Aspect(
     "tools", "approximated", "as waits, one after another; without a time there is no span", unit="tools"
@@ -56,6 +59,7 @@ WRITE_ASPECTS = (
         TOOLS,
         UNTIMED_TOOLS,
         FROM_START,
+        FIRST_WAITS,
         MEANWHILE,
         NO_CALL_AFTER,
     ),
@@ -157,7 +161,7 @@ class Walk:
         self.links[call.call] = Link(line.waits, line.gap, not line.has_calls)
         if line.last is not None and not line.has_calls:
             self.links[line.last.call].children.append(call.call)
-        self._note(line.gap)
+        self._note(line.gap, follows=bool(line.waits))
         line.waits, line.gap, line.last, line.has_calls = [call.call], [], call, True
 
     def _join(self, children: Iterable[_Line], line: _Line) -> None:
@@ -170,10 +174,10 @@ class Walk:
             self.fidelity.note(MEANWHILE, len(line.gap))
             line.gap = []
 
-    def _note(self, gap: Sequence[ToolCall | Wait]) -> None:
+    def _note(self, gap: Sequence[ToolCall | Wait], *, follows: bool) -> None:
         tools = [event for event in gap if isinstance(event, ToolCall)]
         timed = sum(tool.at_ms is not None for tool in tools)
-        self.fidelity.note(WAITS, len(gap) - len(tools))
+        self.fidelity.note(WAITS if follows else FIRST_WAITS, len(gap) - len(tools))
         self.fidelity.note(TOOLS, timed)
         self.fidelity.note(UNTIMED_TOOLS, len(tools) - timed)
 

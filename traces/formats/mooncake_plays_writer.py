@@ -15,6 +15,7 @@ from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import derived_id, writable_ms
 from rotoscope.traces.formats.mooncake_agentic_writer import (
     BRANCHES,
+    FIRST_WAITS,
     FROM_START,
     MEANWHILE,
     NO_CALL_AFTER,
@@ -62,6 +63,7 @@ _SAID_AS = {
     BRANCHES: EDGES,
     FROM_START: STARTS_OF_PLAYS,
     WAITS: DELAYS,
+    FIRST_WAITS: DELAYS,
     TOOLS: TOOL_DELAYS,
     UNTIMED_TOOLS: TOOL_DELAYS,
     DOMAINS: MODELS,

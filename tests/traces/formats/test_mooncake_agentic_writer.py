@@ -231,3 +231,17 @@ def test_every_trace_is_a_session_of_its_own_whatever_its_name_is() -> None:
     members = [Member(name=name, trace=trace_of(make_call(0, 9))) for name in ("alice", "alice", "")]
 
     assert [fields["session_id"] for fields in written(members)] == ["0", "1", "2"]
+
+
+def test_waits_before_the_first_call_are_lost_and_said_to_be() -> None:
+    human = Wait(kind="human", duration_ms=7.0)
+    fidelity = Fidelity()
+
+    list(
+        write_mooncake_agentic(
+            [Member(name="", trace=trace_of(human, make_call(0), human, make_call(1)))], fidelity, block_size=512
+        )
+    )
+
+    met = [(aspect.verdict, times) for aspect, times in fidelity.counts.items() if aspect.what == "waits"]
+    assert sorted(met) == [("kept", 1), ("lost", 1)]
