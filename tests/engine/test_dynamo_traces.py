@@ -5,39 +5,24 @@ In both directions what its cache reuses is compared with the optimum. Tried whe
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from engine.conftest import MODELS
+from engine.dynamo_replay import BLOCK_SIZE, DYNAMO, ROOT, best_share, performed
 from engine.processes import post
 from engine.real_engines import MissingEngine, Server, real_engines
 
 from rotoscope.testing import make_trace
 from rotoscope.traces import Trace, dumps
-from rotoscope.traces.analysis.optimum import Assumptions, planned_hits, planned_hits_together
+from rotoscope.traces.analysis.optimum import Assumptions, planned_hits_together
 from rotoscope.traces.analysis.profiles import profile_named
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.dynamo_writer import write_corpus
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.recognise import open_trace, open_traces
 
-ROOT = Path(__file__).parents[2]
-DYNAMO = ROOT / ".venv-dynamo" / "bin" / "python"
 SECRET = "s3cret"
-BLOCK_SIZE = 64
-REPLAY = """
-import json, sys
-from dynamo.replay import run_trace_replay
-engine = {"engine": {"block_size": 64, "num_gpu_blocks": 100000}}
-report = run_trace_replay(
-    [sys.argv[1]], trace_format="dynamo", trace_block_size=64, execution_model="any", extra_engine_args=json.dumps(engine)
-)
-print(json.dumps({name: report.summary[name] for name in (
-    "completed_requests", "total_input_tokens", "total_output_tokens", "prefix_cache_reused_ratio", "total_trajectories",
-)}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -109,39 +94,28 @@ def test_nothing_that_was_said_to_dynamo_is_in_the_traces(recorded: Path) -> Non
     assert not any(SECRET.encode() in dumps(trace.trace) for trace in open_traces([recorded]))
 
 
-def replayed_by_dynamo(traces: list[Trace], folder: Path) -> dict[str, float]:
-    if not DYNAMO.exists():
-        pytest.skip(f"{DYNAMO} is not installed; `make bench-engine` installs it")
-    members = [Member(name=str(index), trace=trace) for index, trace in enumerate(traces)]
+def replayed_by_dynamo(trace: Trace, folder: Path) -> dict[str, float]:
     path = folder / "trace.jsonl"
-    path.write_bytes(b"".join(write_corpus(members, Fidelity(), block_size=BLOCK_SIZE)))
-    done = subprocess.run([DYNAMO, "-c", REPLAY, path], capture_output=True, text=True, check=True, timeout=120)
-    summary: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    path.write_bytes(b"".join(write_corpus([Member(name="", trace=trace)], Fidelity(), block_size=BLOCK_SIZE)))
+    summary, _ = performed(path, "dynamo")
     return summary
-
-
-def best(trace: Trace) -> float:
-    """The optimal share of input that is reused, in whole blocks and without outputs."""
-    profile = profile_named("dynamo-mocker", block_size=BLOCK_SIZE)
-    hits = planned_hits(trace, Assumptions(profile=profile, preload=False))
-    return sum(hits) / sum(call.prompt_tokens for call in trace.calls())
 
 
 def test_dynamo_performs_a_session_and_reuses_what_is_best(tmp_path: Path) -> None:
     trace = make_trace(turns=6, isl=900, system=640, osl=100, new=333, tool_ms=2000.0, call_ms=1500.0)
 
-    found = replayed_by_dynamo([trace], tmp_path)
+    found = replayed_by_dynamo(trace, tmp_path)
 
     assert (found["completed_requests"], found["total_trajectories"]) == (6, 1)
     assert found["total_input_tokens"] == sum(call.prompt_tokens for call in trace.calls())
-    assert found["prefix_cache_reused_ratio"] == pytest.approx(best(trace))
+    assert found["prefix_cache_reused_ratio"] == pytest.approx(best_share(trace))
 
 
 def test_dynamo_performs_a_session_with_sub_agents(tmp_path: Path, data_dir: Path) -> None:
     trace = open_trace(data_dir / "weka" / "trace_0277.json")
 
-    found = replayed_by_dynamo([trace], tmp_path)
+    found = replayed_by_dynamo(trace, tmp_path)
 
     assert found["completed_requests"] == len(list(trace.calls()))
     assert found["total_output_tokens"] == sum(call.completion_tokens for call in trace.calls())
-    assert found["prefix_cache_reused_ratio"] == pytest.approx(best(trace))
+    assert found["prefix_cache_reused_ratio"] == pytest.approx(best_share(trace))

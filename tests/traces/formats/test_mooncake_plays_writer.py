@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +25,8 @@ from rotoscope.traces.formats.mooncake_plays_writer import (
     TOOL_DELAYS,
     write_plays,
 )
-from rotoscope.traces.model import ParallelStart
+from rotoscope.traces.formats.recognise import open_trace
+from rotoscope.traces.model import Call, ParallelEnd, ParallelStart
 
 Json = dict[str, Any]
 
@@ -158,3 +161,35 @@ def test_requests_wait_for_the_same_ones_again_wherever_nothing_is_said_to_be_ch
 
 def waits_of(row: Json) -> tuple[int, int, int]:
     return row["input_length"], row["output_length"], len(row["dependencies"])
+
+
+@pytest.mark.parametrize("name", ["trace_0277", "trace_0028", "trace_0426"])
+def test_a_weka_file_comes_back_with_its_calls_prefixes_times_and_regions(
+    name: str, tmp_path: Path, data_dir: Path
+) -> None:
+    path = tmp_path / "plays.jsonl"
+    trace = open_trace(data_dir / "weka" / f"{name}.json")
+
+    path.write_bytes(b"".join(write_plays([Member(name="", trace=trace)], Fidelity(), block_size=64)))
+    back = open_trace(path)
+
+    assert [said(call) for call in back.calls()] == [said(call) for call in trace.calls()]
+    assert regions(back) == regions(trace)
+
+
+def said(call: Call) -> tuple[object, ...]:
+    return call.prompt_tokens, call.completion_tokens, call.prefix, call.at_ms, call.duration_ms, call.branch is None
+
+
+def regions(trace: Trace) -> list[tuple[str, int, int]]:
+    """Forks with their branches and joins, each with how many calls of its branch come before it."""
+    calls: Counter[object] = Counter()
+    found = []
+    for event in trace.events:
+        if isinstance(event, Call):
+            calls[event.branch] += 1
+        elif isinstance(event, ParallelStart):
+            found.append(("fork", event.num_branches, calls[event.branch]))
+        elif isinstance(event, ParallelEnd):
+            found.append(("join", event.region, calls[event.branch]))
+    return found
