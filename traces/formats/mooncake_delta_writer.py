@@ -26,6 +26,7 @@ from rotoscope.traces.formats.mooncake_writer import (
     CUT,
     EMPTY,
     LENGTHS,
+    OUTPUTS,
     STARTS,
     TIMES,
     WHOLE,
@@ -58,11 +59,12 @@ DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
 NO_DELAYS = Aspect("gaps between turns", "lost", "another session begins; its time is kept where it is known", "gaps")
 TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
 LOST_TOOLS = Aspect("tools", "lost", "another session begins after them", unit="tools")
+NO_OUTPUTS = Aspect("reuse of outputs", "lost", "of prompts that begin a session; block ids are of prompts alone")
 NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
 WRITE_ASPECTS = (
     *(LENGTHS, EMPTY, LATER, ASSUMED, WHOLE, CUT, APART, SESSIONS, PARTED, TIMES, FIRST_TIMES, STARTS),
-    *(DELAYS, NO_DELAYS, TOOLS, LOST_TOOLS, NO_CALL_AFTER),
-    *ALWAYS_LOST,
+    *(DELAYS, NO_DELAYS, TOOLS, LOST_TOOLS, NO_CALL_AFTER, NO_OUTPUTS),
+    *(aspect for aspect in ALWAYS_LOST if aspect != OUTPUTS),
 )
 
 
@@ -165,6 +167,7 @@ def _note(
     fidelity.note(LATER, sum(not turn.is_assumed for _, turn in later))
     fidelity.note(ASSUMED, sum(turn.is_assumed for _, turn in later))
     fidelity.note(APART, _apart(placed))
+    fidelity.note(NO_OUTPUTS, sum(map(_reaching_into_outputs, members, turns)))
     fidelity.note(SESSIONS, sum(sessions == 1 for sessions in parted))
     fidelity.note(PARTED, sum(sessions for sessions in parted if sessions > 1))
     fidelity.note(TIMES, sum(row.at_ms is not None for row in first))
@@ -175,6 +178,13 @@ def _note(
     fidelity.note(TOOLS, sum(turn.tools for _, turn in later))
     fidelity.note(LOST_TOOLS, sum(turn.tools for _, turn in placed if turn.added is None))
     fidelity.note(NO_CALL_AFTER, sum(len(behind_last_calls(member.trace)) for member in members))
+
+
+def _reaching_into_outputs(member: Member, turns: dict[int, _Turn]) -> int:
+    """Count the prompts that begin a session with more of an earlier stream than its prompt."""
+    prompts = {call.call: call.prompt_tokens for call in member.trace.calls()}
+    first = (call.prefix for call in member.trace.calls() if turns[call.call].added is None)
+    return sum(isinstance(prefix.of, int) and prefix.tokens > prompts[prefix.of] for prefix in first)
 
 
 def _apart(placed: Sequence[tuple[OutRow, _Turn]]) -> int:

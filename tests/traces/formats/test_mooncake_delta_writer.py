@@ -193,3 +193,16 @@ def test_the_account_counts_turns_sessions_gaps_and_tools() -> None:
         "lost tools (1 tools): another session begins after them",
         "lost tools and waits (1 events): no call of their branch follows",
     }
+
+
+def test_reuse_of_outputs_is_lost_only_for_prompts_that_begin_a_session() -> None:
+    fidelity = Fidelity()
+    members = one(
+        make_call(0, 600, osl=10),
+        make_call(1, 700, osl=10, prefix=Prefix(0, 610, "ids")),
+        make_call(2, 800, prefix=Prefix(1, 705, "ids")),
+    )
+
+    written(members, fidelity=fidelity)
+
+    assert fidelity.counts[mooncake_delta_writer.NO_OUTPUTS] == 1
