@@ -104,8 +104,8 @@ def _block_size(lines: Iterable[tuple[int, object]], notes: Notes) -> int:
         if header.text("hash_id_scope") != SCOPE:
             raise header.error("hash_id_scope", f"expected {SCOPE!r}, found another one")
         provenance = header.inner("source")
-        provenance.text("format")
-        provenance.text("digest")
+        _name(provenance, "format")
+        _name(provenance, "digest")
         notes.left_out(header, {}, _HEADER_KEYS)
         return header.count("block_size", least=1)
     raise TraceError("expected a header line, found an empty file")
@@ -129,7 +129,7 @@ def _step(fields: Fields, line: int, block_size: int) -> Step:
         prompt_tokens=tokens,
         completion_tokens=fields.count(either(fields, "output_length", "output_tokens")),
         block_ids=ids,
-        model=fields.text("model"),
+        model=_name(fields, "model"),
         session=f"{len(play)}.{play}.{_name(fields, 'session_id')}",
         delay_ms=None,
         workflow=Workflow(
@@ -145,7 +145,7 @@ def _step(fields: Fields, line: int, block_size: int) -> Step:
 
 def _name(fields: Fields, name: str) -> str:
     if not (text := fields.text(name)):
-        raise fields.error(name, "expected a name, found an empty one")
+        raise fields.error(name, "expected a name, found an empty string")
     return text
 
 

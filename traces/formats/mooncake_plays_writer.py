@@ -57,20 +57,21 @@ TOOL_DELAYS = Aspect("tools", "approximated", "as delays of edges, which do not 
 MODELS = Aspect("cache domains", "kept", "as models")
 DURATIONS = Aspect("durations", "kept")
 FIRST_TOKENS = Aspect("times to the first token", "lost")
+LATER_STARTS = Aspect("waits", "approximated", "before the first request of a run or branch: it starts later", "waits")
 NO_TIMES = Aspect("arrival times", "approximated", "not before the trace starts: what they wait for says the rest")
 _SAID_AS = {
     RUNS: PLAYS,
     BRANCHES: EDGES,
     FROM_START: STARTS_OF_PLAYS,
     WAITS: DELAYS,
-    FIRST_WAITS: DELAYS,
+    FIRST_WAITS: LATER_STARTS,
     TOOLS: TOOL_DELAYS,
     UNTIMED_TOOLS: TOOL_DELAYS,
     DOMAINS: MODELS,
 }
 WRITE_ASPECTS = (
     *(LENGTHS, WHOLE, CUT, TIMES, NO_TIMES, STARTS, PLAYS, EDGES, STARTS_OF_PLAYS, MODELS, DURATIONS, DELAYS),
-    *(TOOL_DELAYS, MEANWHILE, NO_CALL_AFTER, FIRST_TOKENS),
+    *(LATER_STARTS, TOOL_DELAYS, MEANWHILE, NO_CALL_AFTER, FIRST_TOKENS),
     *(aspect for aspect in ALWAYS_LOST if aspect not in (DOMAINS, SPEED)),
 )
 
@@ -84,14 +85,16 @@ def write_plays(members: Sequence[Member], fidelity: Fidelity, *, block_size: in
     links = [Walk(noted).of(member.trace) for member in members]
     noted.note(RUNS, len(members))
     _note(noted, rows, fidelity)
+    ordinals: dict[int, int] = {}
     calls = {(row.member, row.call.call): row.call for row in rows}
     lines = []
     for row in rows:
         link = links[row.member][row.call.call]
+        place = {"source_play_ordinal": ordinals.setdefault(row.member, len(ordinals))}
         fields = _request(row, members[row.member], link)
         waited = [(row.member, call) for call in link.waits]
         edges = [_edge(row.call, link, calls[key], names[key]) for key in waited]
-        lines.append({"request_id": names[row.member, row.call.call], **fields, "dependencies": edges})
+        lines.append({"request_id": names[row.member, row.call.call], **place, **fields, "dependencies": edges})
     return map(row_line, (_header(members, block_size), *lines))
 
 
@@ -125,7 +128,6 @@ def _request(row: OutRow, member: Member, link: Link) -> dict[str, Any]:
         at_ms = (member.start_ms or 0.0) + (0.0 if link.waits else _gap_ms(link))
     fields = {
         "play_id": str(row.member),
-        "source_play_ordinal": row.member,
         "session_id": session_of(row),
         "model": f"model{row.call.domain}",
         **request_fields(row),

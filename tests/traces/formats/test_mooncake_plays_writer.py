@@ -19,6 +19,7 @@ from rotoscope.traces.formats.mooncake_agentic import IN_LINE, OTHER_WAITS
 from rotoscope.traces.formats.mooncake_plays_writer import (
     DURATIONS,
     EDGES,
+    LATER_STARTS,
     MODELS,
     NO_TIMES,
     STARTS_OF_PLAYS,
@@ -101,6 +102,20 @@ def test_a_trace_without_times_says_only_when_it_may_begin() -> None:
     assert (first["not_before_ms"], second["not_before_ms"]) == (7, 0)
     assert second["dependencies"][0]["delay_ms"] == 5
     assert fidelity.counts[NO_TIMES] == 2
+
+
+def test_ordinals_have_no_gap_where_a_trace_has_no_call() -> None:
+    rows = written(members_of([make_trace(turns=1), trace_of(), make_trace(turns=1)]))[1:]
+
+    assert sorted(row["source_play_ordinal"] for row in rows) == [0, 1]
+
+
+def test_a_wait_before_the_first_call_makes_it_start_later() -> None:
+    fidelity = Fidelity()
+
+    written(members_of([trace_of(Wait(kind="human", duration_ms=7.0), make_call(0, 10))]), fidelity=fidelity)
+
+    assert fidelity.counts[LATER_STARTS] == 1
 
 
 def test_branches_from_the_start_stay_in_their_run() -> None:
