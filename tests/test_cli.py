@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import rotoscope
-from rotoscope.cli import TRACEBACK_VARIABLE
+from rotoscope.cli import TRACEBACK_VARIABLE, main
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
 
@@ -111,3 +114,13 @@ def test_results_go_to_stdout(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "call 1" in done.stdout
     assert done.stderr == ""
+
+
+def test_what_shows_warnings_is_gone_when_the_command_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["rotoscope", "--version"])
+    before = list(logging.getLogger("rotoscope").handlers)
+
+    with pytest.raises(SystemExit):
+        main()
+
+    assert logging.getLogger("rotoscope").handlers == before

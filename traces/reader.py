@@ -168,8 +168,9 @@ def _name(part: int | str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Show a number as it is, and only the kind of anything that could be somebody's text."""
-    return repr(value) if value is None or isinstance(value, bool | int | float) else kind_of(value)
+    """Show a number as it is, unless it is endless, and only the kind of anything that could be somebody's text."""
+    is_shown = value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 10**20)
+    return repr(value) if is_shown else kind_of(value)
 
 
 def kind_of(value: Any) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -56,9 +58,9 @@ app.command()(show)
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    _show_warnings()
     try:
-        app()
+        with _warnings_shown():
+            app()
     except BrokenPipeError:  # whoever read our output has gone, `| head` for one
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -74,9 +76,15 @@ def main() -> None:
         sys.exit(error.exit_code)
 
 
-def _show_warnings() -> None:
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
     """Let what our own modules log reach stderr; other packages may log what passes through them."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("warning: %(message)s"))
     handler.setLevel(logging.WARNING)
-    logging.getLogger("rotoscope").addHandler(handler)
+    ours = logging.getLogger("rotoscope")
+    ours.addHandler(handler)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from token_worlds import World, trace_of, worlds
 
+from rotoscope.testing import make_trace
 from rotoscope.traces import (
     Call,
     Embedding,
@@ -219,6 +220,13 @@ def test_deep_nesting_is_refused() -> None:
     data = DATA.replace(b'"events": [', b'"events": ' + b"[" * 100_000)
 
     with pytest.raises(TraceError, match=r"nested too deeply|truncated|not JSON"):
+        loads(data)
+
+
+def test_a_number_without_end_is_not_shown() -> None:
+    data = dumps(make_trace()).replace(b'"prompt_tokens":100', b'"prompt_tokens":' + b"9" * 1000)
+
+    with pytest.raises(TraceError, match=r"prompt_tokens: .*, found a number$"):
         loads(data)
 
 
