@@ -105,6 +105,12 @@ def test_a_time_that_is_not_said_is_the_earliest_that_edges_allow() -> None:
     assert fidelity.counts[EARLIEST] == 2
 
 
+def test_an_answer_whose_time_is_not_said_has_none_though_a_delay_follows_it() -> None:
+    [member] = read(request("a", "s", 1), request("b", "s", 2, at_ms=50, after=[edge("a", 5)]))
+
+    assert [call.duration_ms for call in member.trace.calls()] == [None, None]
+
+
 def test_an_edge_of_a_barrier_joins_where_it_can_and_is_counted() -> None:
     fidelity = Fidelity()
 

@@ -104,6 +104,19 @@ def test_a_trace_without_times_says_only_when_it_may_begin() -> None:
     assert fidelity.counts[NO_TIMES] == 2
 
 
+@pytest.mark.parametrize(("at_ms", "trigger"), [(99.0, "dispatch"), (100.0, "completion")])
+def test_a_branch_waits_for_an_answer_unless_it_began_before_that(at_ms: float, trigger: str) -> None:
+    trace = trace_of(
+        make_call(0, 100, at_ms=0.0, duration_ms=100.0),
+        ParallelStart(region=0, num_branches=1),
+        make_call(1, 100, branch=(0, 0), at_ms=at_ms),
+    )
+
+    *_, row = written(members_of([trace]))
+
+    assert [one["trigger"] for one in row["dependencies"]] == [trigger]
+
+
 def test_ordinals_have_no_gap_where_a_trace_has_no_call() -> None:
     rows = written(members_of([make_trace(turns=1), trace_of(), make_trace(turns=1)]))[1:]
 
