@@ -24,8 +24,9 @@ from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import Fields, Notes
+from rotoscope.traces.formats.mooncake_agentic import DURATIONS, RUNS, TOOL_ENDS, TOOL_GAPS, TOOLS, agentic_members
 from rotoscope.traces.formats.mooncake_agentic import READ_ASPECTS as RUN_ASPECTS
-from rotoscope.traces.formats.mooncake_agentic import TOOL_ENDS, TOOL_GAPS, TOOLS, agentic_members
+from rotoscope.traces.formats.mooncake_corpus import NO_PREFIXES, NO_START
 from rotoscope.traces.formats.mooncake_edges import Edge, Relation, Step, Trigger, in_sending_order
 from rotoscope.traces.formats.mooncake_rows import SourceRow, SourceRows, Workflow, block_ids_of, either
 from rotoscope.traces.formats.source import Source
@@ -36,16 +37,23 @@ SCHEMA = "dynamo.agentic_mooncake"
 VERSION = 2
 SCOPE = "local"
 
+PLAYS = Aspect("runs", "kept", "as plays", unit="runs")
+RECORDED = Aspect("durations", "kept")
 EARLIEST = Aspect(
     "arrival times",
     "approximated",
     "as early as what a request waits for allows, where it says no later time than that has",
 )
 DISPATCHED = Aspect("starts that wait for no answer", "approximated", "behind the answer", unit="edges")
+UNEVEN = Aspect(
+    "delays", "approximated", "one wait behind the last answer, where those of edges differ", unit="requests"
+)
 BARRIERS = Aspect("barriers of a replay", "approximated", "as joins where they can be, else lost", unit="edges")
+_SAID_AS = {RUNS: PLAYS, DURATIONS: RECORDED}
+_OF_OLDER_FORM = (TOOLS, TOOL_ENDS, TOOL_GAPS, NO_PREFIXES, NO_START)
 READ_ASPECTS = (
-    *(aspect for aspect in RUN_ASPECTS if aspect not in (TOOLS, TOOL_ENDS, TOOL_GAPS)),
-    *(EARLIEST, DISPATCHED, BARRIERS),
+    *(_SAID_AS.get(aspect, aspect) for aspect in RUN_ASPECTS if aspect not in _OF_OLDER_FORM),
+    *(EARLIEST, DISPATCHED, UNEVEN, BARRIERS),
 )
 
 _HEADER_KEYS = ("schema", "version", "block_size", "hash_id_scope", "source")
@@ -65,9 +73,12 @@ def read_plays(source: Source, fidelity: Fidelity) -> list[Member]:
     """Read a file of version 2; raise TraceError where it is damaged, or is of another version."""
     try:
         file = _parse(source, fidelity)
-        members = agentic_members(file, fidelity)
+        noted = Fidelity()
+        members = agentic_members(file, noted)
     except TraceError as error:
         raise error.at(source.name) from error.__cause__
+    for aspect, times in noted.counts.items():
+        fidelity.note(_SAID_AS.get(aspect, aspect), times)
     file.notes.log(logger, source.name)
     return members
 
@@ -85,11 +96,16 @@ def _parse(source: Source, fidelity: Fidelity) -> SourceRows:
         raise TraceError("expected requests after the header, found none")
     edges = [edge for step in steps for edge in step.edges]
     fidelity.note(DISPATCHED, sum(edge.trigger == "dispatch" for edge in edges))
+    fidelity.note(UNEVEN, sum(len(_delays(step)) > 1 for step in steps))
     fidelity.note(BARRIERS, sum(edge.relation == "replay_barrier" for edge in edges))
     ordered = in_sending_order(steps)
     given = {step.row.line: step.row.at_ms or 0.0 for step in steps}
     fidelity.note(EARLIEST, sum((row.at_ms or 0.0) > given[row.line] for row in ordered))
     return SourceRows(ordered, block_size, notes)
+
+
+def _delays(step: Step) -> set[float]:
+    return {edge.delay_ms for edge in step.edges if edge.relation != "replay_barrier"}
 
 
 def _block_size(lines: Iterable[tuple[int, object]], notes: Notes) -> int:

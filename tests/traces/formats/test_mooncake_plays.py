@@ -14,7 +14,7 @@ from mooncake_plays_files import HEADER, edge, read, request
 from rotoscope.traces import TraceError, Wait
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.mooncake_agentic import IN_LINE, OTHER_WAITS
-from rotoscope.traces.formats.mooncake_plays import BARRIERS, DISPATCHED, EARLIEST, read_plays
+from rotoscope.traces.formats.mooncake_plays import BARRIERS, DISPATCHED, EARLIEST, PLAYS, RECORDED, UNEVEN, read_plays
 from rotoscope.traces.formats.recognise import read_source
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import ParallelEnd, ParallelStart, Trace
@@ -58,7 +58,8 @@ def test_a_play_is_a_run_whose_sessions_are_branches_that_fork_and_join_as_its_e
         ("join", 0),
         ("think", 50.0, None),
     ]
-    assert fidelity.counts[DISPATCHED] == 1
+    assert (fidelity.counts[DISPATCHED], fidelity.counts[UNEVEN], fidelity.counts[RECORDED]) == (1, 1, 4)
+    assert fidelity.counts[PLAYS] == 1
     assert fidelity.counts[EARLIEST] == 0
 
 
