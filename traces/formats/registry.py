@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import UnusableInput
@@ -90,6 +91,36 @@ def _single(trace: Trace) -> list[Member]:
     return [Member(name="", trace=trace)]
 
 
+def _function(module: str, name: str) -> Any:
+    return getattr(import_module(f"rotoscope.traces.formats.{module}"), name)
+
+
+def _reader(module: str, name: str) -> Read:
+    """Return a reader that is imported when it is used, as the two kinds of writers below."""
+
+    def read(source: Source, fidelity: Fidelity) -> list[Member]:
+        members: list[Member] = _function(module, name)(source, fidelity)
+        return members
+
+    return read
+
+
+def _trace_writer(module: str, name: str) -> WriteTrace:
+    def write(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
+        data: bytes = _function(module, name)(trace, fidelity, block_size=block_size)
+        return data
+
+    return write
+
+
+def _corpus_writer(module: str, name: str) -> WriteCorpus:
+    def write(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+        pieces: Iterator[bytes] = _function(module, name)(members, fidelity, block_size=block_size)
+        return pieces
+
+    return write
+
+
 def _read_ours(source: Source, fidelity: Fidelity) -> list[Member]:
     return _single(loads(source.whole(), path=source.name))
 
@@ -110,114 +141,6 @@ def _write_trtllm(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes
     from rotoscope.traces.formats.trtllm_writer import write_trace
 
     return write_trace(trace, fidelity)
-
-
-def _read_weka(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.weka import read
-
-    return read(source, fidelity)
-
-
-def _write_weka(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes:
-    from rotoscope.traces.formats.weka_writer import write_trace
-
-    return write_trace(trace, fidelity, block_size=block_size)
-
-
-def _read_dynamo(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.dynamo import read
-
-    return read(source, fidelity)
-
-
-def _write_dynamo(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.dynamo_writer import write_corpus
-
-    return write_corpus(members, fidelity, block_size=block_size)
-
-
-def _read_mooncake(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.mooncake import read_mooncake
-
-    return read_mooncake(source, fidelity)
-
-
-def _read_bailian(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.mooncake import read_bailian
-
-    return read_bailian(source, fidelity)
-
-
-def _write_mooncake(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.mooncake_writer import write_mooncake
-
-    return write_mooncake(members, fidelity, block_size=block_size)
-
-
-def _write_mooncake_sessions(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.mooncake_sessions_writer import write_mooncake_sessions
-
-    return write_mooncake_sessions(members, fidelity, block_size=block_size)
-
-
-def _write_mooncake_delta(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.mooncake_delta_writer import write_mooncake_delta
-
-    return write_mooncake_delta(members, fidelity, block_size=block_size)
-
-
-def _write_mooncake_agentic(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.mooncake_agentic_writer import write_mooncake_agentic
-
-    return write_mooncake_agentic(members, fidelity, block_size=block_size)
-
-
-def _read_plays(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.mooncake_plays import read_plays
-
-    return read_plays(source, fidelity)
-
-
-def _write_plays(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.mooncake_plays_writer import write_plays
-
-    return write_plays(members, fidelity, block_size=block_size)
-
-
-def _read_tracelab(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.tracelab import read
-
-    return read(source, fidelity)
-
-
-def _write_tracelab(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.tracelab_writer import write_corpus
-
-    return write_corpus(members, fidelity, block_size=block_size)
-
-
-def _read_tracelab_csv(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.tracelab_csv import read
-
-    return read(source, fidelity)
-
-
-def _write_tracelab_csv(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.tracelab_csv_writer import write_corpus
-
-    return write_corpus(members, fidelity, block_size=block_size)
-
-
-def _read_vcr(source: Source, fidelity: Fidelity) -> list[Member]:
-    from rotoscope.traces.formats.vcr import read
-
-    return read(source, fidelity)
-
-
-def _write_vcr(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-    from rotoscope.traces.formats.vcr_writer import write_corpus
-
-    return write_corpus(members, fidelity, block_size=block_size)
 
 
 def _looks_like_trtllm(head: Head) -> bool:
@@ -291,9 +214,9 @@ FORMATS: tuple[Format, ...] = (
         title="Weka",
         told_by="`requests` with `hash_ids`, one session or one a line",
         looks_like=_looks_like_weka,
-        read=_read_weka,
+        read=_reader("weka", "read"),
         suffix=".json",
-        write_trace=_write_weka,
+        write_trace=_trace_writer("weka_writer", "write_trace"),
         block_size=64,
     ),
     Format(
@@ -301,9 +224,9 @@ FORMATS: tuple[Format, ...] = (
         title="Dynamo request trace",
         told_by="`schema` with a name that begins with `dynamo.request.trace` or `dynamo.agent.trace`",
         looks_like=_looks_like_dynamo,
-        read=_read_dynamo,
+        read=_reader("dynamo", "read"),
         suffix=".jsonl",
-        write_corpus=_write_dynamo,
+        write_corpus=_corpus_writer("dynamo_writer", "write_corpus"),
         block_size=64,
     ),
     Format(
@@ -311,27 +234,27 @@ FORMATS: tuple[Format, ...] = (
         title="TraceLab",
         told_by="`session_id` and `input_tokens_total`",
         looks_like=_looks_like_tracelab,
-        read=_read_tracelab,
+        read=_reader("tracelab", "read"),
         suffix=".jsonl",
-        write_corpus=_write_tracelab,
+        write_corpus=_corpus_writer("tracelab_writer", "write_corpus"),
     ),
     Format(
         name="tracelab-csv",
         title="TraceLab replay CSV",
         told_by="the columns `round_idx`, `prefix_len`, `input_len` and `output_len`",
         looks_like=_looks_like_tracelab_csv,
-        read=_read_tracelab_csv,
+        read=_reader("tracelab_csv", "read"),
         suffix=".csv",
-        write_corpus=_write_tracelab_csv,
+        write_corpus=_corpus_writer("tracelab_csv_writer", "write_corpus"),
     ),
     Format(
         name="vcr",
         title="vllm-vcr",
         told_by="`meta` alone in the first line, or `prompt_tokens`, `output_tokens` and `ttft_ms`",
         looks_like=_looks_like_vcr,
-        read=_read_vcr,
+        read=_reader("vcr", "read"),
         suffix=".jsonl",
-        write_corpus=_write_vcr,
+        write_corpus=_corpus_writer("vcr_writer", "write_corpus"),
         block_size=16,
     ),
     Format(
@@ -339,7 +262,7 @@ FORMATS: tuple[Format, ...] = (
         title="Bailian",
         told_by="`chat_id` and `input_length`",
         looks_like=lambda head: {"chat_id", "input_length"} <= head.keys,
-        read=_read_bailian,
+        read=_reader("mooncake", "read_bailian"),
         suffix=".jsonl",
     ),
     Format(
@@ -347,9 +270,9 @@ FORMATS: tuple[Format, ...] = (
         title="agentic Mooncake version 2",
         told_by="`schema` with the name `dynamo.agentic_mooncake`, or `schema` and `hash_id_scope`",
         looks_like=_looks_like_plays,
-        read=_read_plays,
+        read=_reader("mooncake_plays", "read_plays"),
         suffix=".jsonl",
-        write_corpus=_write_plays,
+        write_corpus=_corpus_writer("mooncake_plays_writer", "write_plays"),
         block_size=64,
     ),
     Format(
@@ -357,9 +280,9 @@ FORMATS: tuple[Format, ...] = (
         title="agentic Mooncake",
         told_by="as Mooncake, with `request_id`",
         looks_like=lambda head: "request_id" in head.keys and _looks_like_mooncake(head),
-        read=_read_mooncake,
+        read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
-        write_corpus=_write_mooncake_agentic,
+        write_corpus=_corpus_writer("mooncake_agentic_writer", "write_mooncake_agentic"),
         block_size=512,
     ),
     Format(
@@ -367,9 +290,9 @@ FORMATS: tuple[Format, ...] = (
         title="Mooncake with sessions of increments",
         told_by="as Mooncake, with `is_delta`",
         looks_like=lambda head: "is_delta" in head.keys and _looks_like_mooncake(head),
-        read=_read_mooncake,
+        read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
-        write_corpus=_write_mooncake_delta,
+        write_corpus=_corpus_writer("mooncake_delta_writer", "write_mooncake_delta"),
         block_size=512,
     ),
     Format(
@@ -377,9 +300,9 @@ FORMATS: tuple[Format, ...] = (
         title="Mooncake with sessions",
         told_by="as Mooncake, with `session_id`",
         looks_like=lambda head: "session_id" in head.keys and _looks_like_mooncake(head),
-        read=_read_mooncake,
+        read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
-        write_corpus=_write_mooncake_sessions,
+        write_corpus=_corpus_writer("mooncake_sessions_writer", "write_mooncake_sessions"),
         block_size=512,
     ),
     Format(
@@ -387,9 +310,9 @@ FORMATS: tuple[Format, ...] = (
         title="Mooncake",
         told_by="`input_length`, or `input_tokens`",
         looks_like=_looks_like_mooncake,
-        read=_read_mooncake,
+        read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
-        write_corpus=_write_mooncake,
+        write_corpus=_corpus_writer("mooncake_writer", "write_mooncake"),
         block_size=512,
     ),
 )
