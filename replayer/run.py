@@ -160,7 +160,7 @@ class _Run:
             duration_s = self._lanes.progress().elapsed_s
             used = sum(one.prompt_tokens or 0 for one in self._lanes.requests)
             counted = None if interrupted else await self._counted.growth(expected_tokens=used)
-        except BaseException:
+        except BaseException:  # an interruption too: what was measured by then is worth its summary
             with suppress(RunFailed):
                 self._sum_up(interrupted=True, duration_s=self._lanes.progress().elapsed_s)
             raise

@@ -70,7 +70,7 @@ def write_whole(path: Path, data: bytes) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # an interruption too: no half of it may stay
         os.unlink(temporary)
         raise
 

@@ -149,7 +149,7 @@ def _new_folder(path: Path, *, overwrites: bool) -> Iterator[Path]:
         else:
             temporary.chmod(0o777 & ~_umask())
             temporary.rename(path)
-    except BaseException:
+    except BaseException:  # an interruption too: no half of it may stay
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
@@ -186,7 +186,7 @@ def _new_file(path: Path) -> Iterator[IO[bytes]]:
                 yield raw
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # an interruption too: no half of it may stay
         os.unlink(temporary)
         raise
 

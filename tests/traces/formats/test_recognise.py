@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_traces import agent, call, fork, join, message, request, tool, trtllm, weka
+from foreign_traces import agent, call, message, request, tool, trtllm, weka
+from format_samples import SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -268,27 +269,7 @@ def test_an_empty_label_or_path_is_an_error(given: str) -> None:
         open_traces([given])
 
 
-RUN = trtllm(
-    message("system", 0, 20, system_prompt_id="s"),
-    message("user", 1, 6),
-    call(2, 30, 5, 2, tool_calls=["ls"]),
-    tool("ls"),
-    fork(2),
-    message("user", 3, 4, path=[0]),
-    call(4, 40, path=[0]),
-    message("user", 1, 4, path=[1]),
-    call(2, 25, path=[1]),
-    join(),
-    message("assistant", 3, None),
-    call(4, 60),
-)
-SESSION = weka(
-    request(0, [1, 2], tail=3, api_time=2.0, stop="tool_use"),
-    agent(9, request(0, [5], think_time=0.0), request(3, [5, 6], model="n"), duration_ms=6500),
-    agent(9.5, request(0, [5], api_time=1.5), duration_ms=6000),
-    request(20, [1, 2, 3], think_time=18.0, ttft=0.5, input_types=["tool_result"]),
-    request(21, [1, 2, 9], out=0),
-)
+RUN, SESSION = SAMPLES["trtllm"][0], SAMPLES["weka"][0]
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
