@@ -34,7 +34,6 @@ Count: TypeAlias = Callable[[str], int]
 MODEL = "mock-model"
 MESSAGE_TOKENS = 2
 """Of the template, around each message; one more opens the answer."""
-ROLES = ("system", "user", "assistant", "tool")
 
 _PIECE = 4096
 """Characters that are counted at once, at least."""

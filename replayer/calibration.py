@@ -46,9 +46,9 @@ class Calibration:
     """What is known of a server's tokens."""
 
     words: Words
-    words_from: Source
     template: ChatTemplate
-    template_from: Source
+    tokens_from: Source
+    """What told of words and template."""
 
 
 async def calibrate(tokenizer: Tokenizer, count_tokens: CountTokens, *, words: Sequence[str] = ()) -> Calibration:
@@ -60,7 +60,7 @@ async def calibrate(tokenizer: Tokenizer, count_tokens: CountTokens, *, words: S
     if by_tokenizer is not None:
         return by_tokenizer
     words = await _words_by_usage(count_tokens, words)
-    return Calibration(Words(words), "usage", await _template_by_usage(words, count_tokens), "usage")
+    return Calibration(Words(words), await _template_by_usage(words, count_tokens), "usage")
 
 
 async def _by_tokenizer(tokenizer: Tokenizer) -> Calibration | None:
@@ -76,7 +76,7 @@ async def _by_tokenizer(tokenizer: Tokenizer) -> Calibration | None:
             return None
         words = await _lasting(tokenizer, measured, singles)
         if len(words) >= _FEWEST_WORDS:
-            return Calibration(Words(words), "tokenizer", measured.template, "tokenizer")
+            return Calibration(Words(words), measured.template, "tokenizer")
     raise RunFailed(
         f"fewer than {_FEWEST_WORDS} words are one token each all along a conversation: replay with --api completions"
     )

@@ -60,7 +60,7 @@ async def choose_prompting(
 
     words = words_in(options.tokenizer) if options.tokenizer else ()
     calibration = await calibrate(tokenizer, count_tokens, words=words)
-    if calibration.template_from == "usage":
+    if calibration.tokens_from == "usage":
         notes.add(
             "the server tells no tokens: how its template's fall around a message is assumed, their number is not"
         )

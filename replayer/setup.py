@@ -71,7 +71,7 @@ def setup_of(
         api=options.api,
         words=len(calibration.words) if calibration else None,
         template=calibration.template if calibration else None,
-        tokens_from=calibration.template_from if calibration else None,
+        tokens_from=calibration.tokens_from if calibration else None,
         profile=profile.name,
         block_size=profile.block_size,
         seed=options.seed,

@@ -63,7 +63,7 @@ def test_a_tokenizer_tells_words_and_template(template: ChatTemplate) -> None:
     assert found.template == template
     assert words_of(found) <= set(SOME)
     assert len(found.words) >= len(SOME) - 1
-    assert (found.words_from, found.template_from) == ("tokenizer", "tokenizer")
+    assert found.tokens_from == "tokenizer"
 
 
 def test_it_takes_a_handful_of_questions() -> None:
@@ -105,7 +105,7 @@ def test_usage_tells_the_number_of_the_templates_tokens() -> None:
     template = ChatTemplate(head=6, turn=4, back=3, tail=4, common=4)
     found, asked = calibrated_by_usage(ToyTokenizer(template, [word.strip() for word in COMMON]))
 
-    assert (found.words_from, found.template_from) == ("usage", "usage")
+    assert found.tokens_from == "usage"
     assert words_of(found) == {word.strip() for word in COMMON}
     assert found.template == template
     assert asked == 5
@@ -143,7 +143,7 @@ def test_a_template_without_tokens_between_messages_is_measured_out_by_usage() -
     async def count(messages: Messages) -> int | None:
         return tokenizer.count(messages)
 
-    assert asyncio.run(calibrate(tokenizer, count)).template_from == "usage"
+    assert asyncio.run(calibrate(tokenizer, count)).tokens_from == "usage"
 
 
 def test_common_words_that_count_as_more_than_a_token_are_left_out() -> None:

@@ -96,7 +96,7 @@ def test_of_a_path_only_the_last_part_is_told(model: str, name: str) -> None:
 
 def test_prompts_of_words_are_told_with_their_template() -> None:
     template = ChatTemplate(head=5, turn=11, back=6, tail=11, common=11)
-    calibration = Calibration(Words([" the", " cat"]), "tokenizer", template, "usage")
+    calibration = Calibration(Words([" the", " cat"]), template, "usage")
     given = ReplayOptions(url=URL, api="chat")
     profile = choose_profile(given, SIMULATOR)
 
