@@ -102,7 +102,7 @@ def test_a_damaged_field_of_bailian_is_one_error_with_file_line_and_field(damage
         (lines(row(0, 1)) + b'{"a": ' + b"[" * 200_000, ":2: "),
         (lines(row(0, 1), [1]), ":2: expected an object, found"),
         (lines(row(0, 1), None), ":2: expected an object, found"),
-        (gzip.compress(lines(row(0, 1), row(1, 2)))[:-12], ": the compressed file is damaged or cut short"),
+        (gzip.compress(lines(row(0, 1), row(1, 2)), mtime=0)[:-12], ": the compressed file is damaged or cut short"),
         (lines(row(0, 1), chat(1, -1, 2, 3)), ":2: chat_id: expected rows of one dialect"),
         (lines(chat(1, -1, 2, 3), row(0, 1)), ":2: chat_id: required, but not there"),
         (lines(row(0, 1), LINKED), ":1: request_id: required where other rows have it"),
