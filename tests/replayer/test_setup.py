@@ -21,10 +21,10 @@ def setup(**options: object) -> Setup:
 
 
 def test_the_profile_given_wins_over_the_simulators() -> None:
-    profile = choose_profile(ReplayOptions(url=URL, profile="trtllm"), SIMULATOR)
+    profile = choose_profile(ReplayOptions(url=URL, profile="trtllm-whole-blocks"), SIMULATOR)
 
-    assert (profile.name, profile.block_size) == ("trtllm", 32)
-    assert choose_profile(ReplayOptions(url=URL, profile="trtllm"), Server("m")).block_size == 32
+    assert (profile.name, profile.block_size) == ("trtllm-whole-blocks", 32)
+    assert choose_profile(ReplayOptions(url=URL, profile="trtllm-whole-blocks"), Server("m")).block_size == 32
 
 
 def test_a_simulator_names_its_profile_and_block_size() -> None:

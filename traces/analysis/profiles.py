@@ -85,16 +85,17 @@ PROFILES: dict[str, EngineProfile] = {
         ),
         EngineProfile(
             "trtllm",
-            32,
+            1,
             True,
-            "KV cache reuse with `tokens_per_block` 32, the default, and `enable_partial_reuse` off",
+            "KV cache reuse as it is by default: with `enable_partial_reuse`, which reuses the beginning of a block that "
+            "matches as well, so that the 32 tokens of a block do not show",
             "documentation",
         ),
         EngineProfile(
-            "trtllm-partial",
-            1,
+            "trtllm-whole-blocks",
+            32,
             True,
-            "the same with `enable_partial_reuse`, the default: the beginning of a block that matches is reused as well",
+            "the same with `enable_partial_reuse` off and `tokens_per_block` 32, the default",
             "documentation",
         ),
         EngineProfile(

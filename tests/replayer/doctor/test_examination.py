@@ -31,7 +31,7 @@ def verdicts(diagnosis: Diagnosis, verdict: str) -> list[str]:
 
 @in_event_loop
 async def test_nothing_is_wrong_with_the_simulator() -> None:
-    async with running_simulator(SimulatorOptions(speed=0, profile="trtllm")) as url:
+    async with running_simulator(SimulatorOptions(speed=0, profile="trtllm-whole-blocks")) as url:
         diagnosis = await examined(url)
 
     assert diagnosis.exit_code == 0

@@ -41,8 +41,8 @@ def test_only_what_the_server_does_not_tell_is_recommended(known: dict[str, Any]
 def test_of_an_engines_profiles_the_one_with_the_measured_block_size_is_chosen() -> None:
     server = Server("m", engine=ENGINES["trtllm"], vocabulary=VLLM.vocabulary)
 
-    assert options(server, block_size=1, decode_reuse=True) == "--profile trtllm-partial"
-    assert options(server, block_size=32, decode_reuse=True) == "--profile trtllm"
+    assert options(server, block_size=1, decode_reuse=True) == "--profile trtllm"
+    assert options(server, block_size=32, decode_reuse=True) == "--profile trtllm-whole-blocks"
     assert options(server, block_size=64, decode_reuse=True) == "--profile trtllm --block-size 64"
 
 

@@ -125,7 +125,8 @@ def test_who_finds_no_blocks_waits_and_is_not_overtaken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "expected"), [("token", 62), ("prompt-only", 60), ("vllm", 48), ("trtllm", 32), ("sglang", 62)]
+    ("profile", "expected"),
+    [("token", 62), ("prompt-only", 60), ("vllm", 48), ("trtllm", 62), ("trtllm-whole-blocks", 32), ("sglang", 62)],
 )
 def test_profile_says_what_of_a_call_is_reused(profile: str, expected: int) -> None:
     scheduler, first = make_scheduler(profile=profile), make_generation(60, 3)

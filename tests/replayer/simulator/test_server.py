@@ -32,12 +32,13 @@ async def test_it_says_that_it_is_a_simulator() -> None:
 
 @in_event_loop
 async def test_the_model_card_tells_vocabulary_context_and_cache() -> None:
-    async with simulated(blocks=100, profile="trtllm") as client:
+    async with simulated(blocks=100, profile="trtllm-whole-blocks") as client:
         card = await client.ask("/v1/models/rotoscope-simulator")
 
     assert card["max_model_len"] == 3200
     assert card["meta"]["n_vocab"] == vocabulary_size()
-    assert (card["meta"]["profile"], card["meta"]["block_size"], card["meta"]["blocks"]) == ("trtllm", 32, 100)
+    meta = card["meta"]
+    assert (meta["profile"], meta["block_size"], meta["blocks"]) == ("trtllm-whole-blocks", 32, 100)
 
 
 @in_event_loop
