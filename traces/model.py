@@ -29,7 +29,7 @@ Positive: TypeAlias = Annotated[int, Strict(), Gt(0), Le(MAX_COUNT)]
 Milliseconds: TypeAlias = Annotated[float, Strict(), Ge(0), Le(MAX_MILLISECONDS), AllowInfNan(False)]
 Flag: TypeAlias = Annotated[bool, Strict()]
 HexId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{8,32}(-[0-9a-f]{4,12}){0,4}$")]
-SharedId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^s[0-9]{1,9}$")]
+SharedId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^s[0-9]{1,15}$")]
 ToolName: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^tool[0-9]{1,6}$")]
 ToolCallId: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^t[0-9]{1,9}$")]
 TokenSource: TypeAlias = Annotated[

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from chat_wire import Wire, assistant, system, tool, usage, user
 
+from rotoscope.recorder.building import build_trace
+from rotoscope.recorder.shared_prefixes import IDS
 from rotoscope.traces import SharedPrefix, SharedPrefixLink
+from rotoscope.traces.journal import Journal, PartSeen
 
 KEY = b"k" * 32
 LONG = "You are an agent who does all things well. " * 40
@@ -100,3 +105,17 @@ def test_in_a_named_campaign_another_key_gives_other_ids() -> None:
         ids.update(prefix.id for prefix in shared(wire))
 
     assert len(ids) == 2
+
+
+def test_in_a_named_campaign_two_prefixes_of_a_run_never_get_one_id() -> None:
+    wire = Wire(key=KEY, campaign="ab" * 8)
+    for text in ("A", "B"):
+        wire.call([system(text * 400), user("a")], assistant("c"), counts=usage(1000, 5))
+    journal = wire.written()
+    first, second = (x for x in journal.records if isinstance(x, PartSeen) and x.role == "system")
+    alike = replace(second, digest=f"{(int(first.digest, 16) + IDS) % 2**128:032x}")
+
+    trace = build_trace(Journal(journal.header, tuple(alike if x is second else x for x in journal.records))).trace
+
+    assert trace is not None
+    assert len({prefix.id for prefix in trace.shared_prefixes}) == 2
