@@ -20,6 +20,9 @@ from itertools import count
 from rotoscope.traces.formats.mooncake_rows import SourceRow, packed
 from rotoscope.traces.model import MAX_COUNT
 
+MOST_BLOCKS = 1 << 18
+"""Of a whole prompt. The file does not list them, so that a single wrong length could ask for any amount of memory."""
+
 
 @dataclass(slots=True)
 class _Stream:
@@ -70,6 +73,9 @@ def _whole(row: SourceRow, stream: _Stream, block_size: int, fresh: Iterator[int
         raise row.error("longer than any prompt, with the turns and answers before it", "input_length")
     is_first = not stream.tokens
     whole, rest = divmod(tokens, block_size)
+    if whole > MOST_BLOCKS and not (is_first and row.block_ids):
+        message = f"a prompt of {tokens} tokens, with the turns and answers before it: expected at most"
+        raise row.error(f"{message} {MOST_BLOCKS} blocks of {block_size}", "input_length")
     if is_first:
         stream.whole_blocks += row.block_ids[:whole]
     stream.whole_blocks += (next(fresh) for _ in range(whole - len(stream.whole_blocks)))

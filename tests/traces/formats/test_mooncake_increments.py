@@ -7,6 +7,7 @@ from mooncake_files import BLOCK, read, row, turn
 
 from rotoscope.traces import Call, TraceError
 from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.mooncake_increments import MOST_BLOCKS
 from rotoscope.traces.model import MAX_COUNT
 
 
@@ -80,3 +81,13 @@ def test_a_sum_that_no_prompt_can_have_is_an_error_with_its_line() -> None:
 
     with pytest.raises(TraceError, match=r"x.*2.*input_length.*longer than any prompt"):
         read(huge, turn("a", 2))
+
+
+def test_a_length_that_asks_for_millions_of_blocks_that_no_row_lists_is_an_error_with_its_line() -> None:
+    largest = {**turn("a", 1), "input_length": BLOCK, "output_length": (MOST_BLOCKS - 2) * BLOCK}
+    larger = {**largest, "output_length": (MOST_BLOCKS - 1) * BLOCK}
+    later = {**turn("a", 2), "input_length": BLOCK, "is_delta": True}
+
+    assert calls_of(largest, later)[1].prompt_tokens == MOST_BLOCKS * BLOCK
+    with pytest.raises(TraceError, match=rf"x.*2.*input_length.*at most {MOST_BLOCKS} blocks of {BLOCK}"):
+        read(larger, {**later, "input_length": 2 * BLOCK, "hash_ids": [2, 3]})
