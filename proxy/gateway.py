@@ -1,6 +1,7 @@
 """The base-URL gateway: a client that takes it for its server reaches the upstream, and a recorder hears every call.
 
-It listens on loopback only, forwards any path, method and body, and writes and logs nothing of what passes.
+It forwards any path, method and body to its one upstream, and writes and logs nothing of what passes. What it forwards is
+less what a client says to the gateway itself: headers `x-rotoscope-*`, `/token/TOKEN` and `/run/NAME` before the path.
 """
 
 from __future__ import annotations
@@ -8,59 +9,90 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import aiohttp
 from aiohttp import HttpVersion11, web
 from yarl import URL
 
+from rotoscope.proxy.door import Door
 from rotoscope.proxy.measure import Measurer
+from rotoscope.proxy.paths import CONTROL, Target, split
 from rotoscope.proxy.relay import Relay, gateway_error
+from rotoscope.proxy.run import Run
 from rotoscope.proxy.upstream import MAX_HEADER_BYTES, Upstream
-from rotoscope.recorder.recorder import Exchange, Recorder
+from rotoscope.recorder.exchange import Exchange
+from rotoscope.traces.errors import UnusableInput
 
 Notice = Callable[[str], None]
 """Takes one line for the person who records."""
+Desk = Callable[[web.BaseRequest, str], Awaitable[web.Response]]
+"""Answers the gateway's own paths, which it gets without what they begin with."""
 
 CLOSING_S = 1.0
 """How long connections may take to close once no request is open."""
 
 
+class FindsRuns(Protocol):
+    """Knows to which run a request belongs."""
+
+    def find(self, headers: Mapping[str, str], *, name: str, port: str) -> Run:
+        """Return the run of a request, by its headers, the name in its path and the port it came to."""
+
+
 class Gateway:
-    """Forward every request to one upstream and let one recorder hear the calls among them."""
+    """Forward every request to one upstream and let the recorder of its run hear the calls among them."""
 
     origin = ""
-    """Where it listens, `http://127.0.0.1:PORT`."""
+    """Where it listens, `http://127.0.0.1:PORT`; the first of its ports."""
     requests = 0
     """How many requests came, recorded or not."""
     calls = 0
-    """How many of them the recorder took for calls."""
+    """How many of them a recorder took for calls."""
     answered = 0
     """How many calls the upstream began to answer with status 200."""
+    failed = 0
+    """How many requests the upstream did not answer to the end."""
 
     def __init__(
         self,
         upstream: Upstream,
-        recorder: Recorder,
+        runs: FindsRuns,
         *,
         session: aiohttp.ClientSession,
         notice: Notice,
+        door: Door = Door(),  # noqa: B008 - frozen
+        desk: Desk | None = None,
         measurer: Measurer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._upstream = upstream
-        self._recorder = recorder
+        self._runs = runs
         self._session = session
         self._notice = notice
+        self._door = door
+        self._desk = desk
         self._measurer = measurer
         self._clock = clock
         self._said: set[str] = set()
         self._open: set[asyncio.Task[Any]] = set()
         self._runner: web.ServerRunner | None = None
+        self._is_stopping = False
+        self._first_port = 0
 
-    async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1."""
+    @property
+    def in_flight(self) -> int:
+        """How many requests are open."""
+        return len(self._open)
+
+    @property
+    def origins(self) -> list[str]:
+        """Where it listens."""
+        return [] if self._runner is None else [_origin(*address[:2]) for address in self._runner.addresses]
+
+    async def start(self, host: str = "127.0.0.1", ports: Sequence[int] = (0,)) -> None:
+        """Listen; port 0 is a free one. Raises UnusableInput when it cannot."""
         server = web.Server(
             self._handle,
             access_log=None,
@@ -72,14 +104,25 @@ class Gateway:
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=CLOSING_S)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        host, port = self._runner.addresses[0][:2]
-        self.origin = f"http://{host}:{port}"
+        for port in ports:
+            try:
+                await web.TCPSite(self._runner, host, port).start()
+            except OSError as error:
+                await self._runner.cleanup()
+                reason = error.strerror or type(error).__name__
+                raise UnusableInput(
+                    f"cannot listen on {host} port {port}: {reason}; name another with --port"
+                ) from error
+        self._first_port = self._runner.addresses[0][1]
+        self.origin = self.origins[0]
 
-    async def stop(self, *, drain_s: float) -> None:
-        """Give open requests `drain_s` seconds to end, cut those that do not, and stop listening."""
-        if self._open:
-            await asyncio.wait(self._open, timeout=drain_s)
+    async def stop(self, *, drain_s: float, hurry: asyncio.Event | None = None) -> None:
+        """Take no request any more, give open ones `drain_s` seconds to end, or until `hurry`, and cut those that do not."""
+        self._is_stopping = True
+        if self._runner is not None:
+            for site in list(self._runner.sites):
+                await site.stop()
+        await self._drain(drain_s, hurry)
         left = list(self._open)
         for task in left:
             task.cancel()
@@ -87,49 +130,105 @@ class Gateway:
         if self._runner is not None:
             await self._runner.cleanup()
 
+    async def _drain(self, drain_s: float, hurry: asyncio.Event | None) -> None:
+        if not self._open:
+            return
+        waiting = [asyncio.ensure_future(asyncio.wait(list(self._open)))]
+        if hurry is not None:
+            waiting.append(asyncio.ensure_future(hurry.wait()))
+        await asyncio.wait(waiting, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
+        for future in waiting:
+            future.cancel()
+        await asyncio.wait(waiting)
+
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
         try:
-            return await self._forward(request)
+            return await self._admit(request)
         finally:
             self._open.discard(task)
 
-    async def _forward(self, request: web.BaseRequest) -> web.StreamResponse:
-        target = request.raw_path
-        if not target.startswith("/"):  # a forward proxy's target: joined to the origin it would name another host
+    async def _admit(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Forward a request that may pass."""
+        if self._is_stopping:
+            return gateway_error(503, "the gateway is stopping")
+        if not request.raw_path.startswith("/"):  # of a forward proxy: joined to the origin it would name another host
             return gateway_error(400, "the gateway is no forward proxy: use its address as the base URL of the API")
+        target = split(request.raw_path, base_path=self._upstream.base_path, takes_token=bool(self._door.token))
+        if refusal := self._door.refusal(request.headers, target.token):
+            return gateway_error(refusal.status, refusal.reason)
+        if target.path.startswith(CONTROL):
+            return await self._answer_itself(request, target)
         self.requests += 1
         await _ask_for_body(request)
-        passes_as_it_comes = request.body_exists and not _may_be_a_call(request)
-        body = b"" if passes_as_it_comes else await request.content.read()
-        exchange = self._recorder.request(target.partition("?")[0], body, at_s=self._clock(), headers=request.headers)
-        self.calls += exchange.recorded
+        if request.body_exists and not _may_be_a_call(request):
+            return await self._forward(request, target, Exchange(b""), None)
+        body = await request.content.read()
+        if request.method != "POST":
+            return await self._forward(request, target, Exchange(body), None)
+        return await self._record(request, target, body)
+
+    async def _answer_itself(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+        if self._desk is None:
+            return gateway_error(404, "the gateway has no such path")
+        return await self._desk(request, target.path.removeprefix(CONTROL))
+
+    async def _record(self, request: web.BaseRequest, target: Target, body: bytes) -> web.StreamResponse:
+        """Forward a request that its run's recorder hears."""
+        run = self._runs.find(request.headers, name=target.run, port=self._port(request))
+        run.began(self._clock())
+        try:
+            exchange = run.recorder.request(
+                target.path.partition("?")[0], body, at_s=self._clock(), headers=request.headers
+            )
+            self.calls += exchange.recorded
+            run.calls += exchange.recorded
+            return await self._forward(request, target, exchange, run, shortens=exchange.upstream_body is not body)
+        finally:
+            run.ended(self._clock())
+
+    async def _forward(
+        self, request: web.BaseRequest, target: Target, exchange: Exchange, run: Run | None, *, shortens: bool = False
+    ) -> web.StreamResponse:
         relay = Relay(request, exchange, session=self._session, clock=self._clock)
         try:
             return await relay.run(
-                URL(self._upstream.origin + target, encoded=True),
-                request.content if passes_as_it_comes else exchange.upstream_body,
-                shortens=exchange.upstream_body is not body,
+                URL(self._upstream.origin + target.path, encoded=True),
+                exchange.upstream_body if run or not request.body_exists or request.content.at_eof() else request.content,
+                shortens=shortens,
             )
         finally:
-            self._look_back(relay, exchange, request.headers)
+            self._look_back(relay, exchange, run, request.headers)
 
-    def _look_back(self, relay: Relay, exchange: Exchange, headers: Mapping[str, str]) -> None:
+    def _look_back(self, relay: Relay, exchange: Exchange, run: Run | None, headers: Mapping[str, str]) -> None:
         """Tell of a failure, and let the prompt be measured, also where the client left before the end."""
         if relay.failure:
+            self.failed += 1
             self._say(f"a call failed: upstream {self._upstream.origin}: {relay.failure}")
-        if exchange.recorded and relay.is_accepted:
+        if run is not None and exchange.recorded and relay.is_accepted:
             self.answered += 1
+            run.answered += 1
             if self._measurer is not None:
                 self._measurer.submit(exchange, headers)
+
+    def _port(self, request: web.BaseRequest) -> str:
+        """Return the port that a request came to, empty for the first one."""
+        if self._runner is None or len(self._runner.addresses) == 1 or request.transport is None:
+            return ""
+        port = request.transport.get_extra_info("sockname")[1]
+        return "" if port == self._first_port else str(port)
 
     def _say(self, line: str) -> None:
         """Tell each thing once."""
         if line not in self._said:
             self._said.add(line)
             self._notice(line)
+
+
+def _origin(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _may_be_a_call(request: web.BaseRequest) -> bool:

@@ -17,7 +17,7 @@ import aiohttp
 import orjson
 
 from rotoscope.proxy.upstream import Upstream
-from rotoscope.recorder.recorder import Exchange
+from rotoscope.recorder.exchange import Exchange
 
 QUEUE_LENGTH = 256
 """Prompts that may wait to be measured; further ones stay unmeasured, so that RAM is bounded."""

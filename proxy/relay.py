@@ -20,7 +20,7 @@ from yarl import URL
 
 from rotoscope.proxy.headers import OF_THE_GATEWAY, end_to_end, in_one_spelling
 from rotoscope.proxy.reasons import reason_of
-from rotoscope.recorder.recorder import Exchange
+from rotoscope.recorder.exchange import Exchange
 
 LARGE_BODY_BYTES = 1 << 20
 """Larger bodies are handed to the socket in pieces; in one piece they would hold up every other call."""

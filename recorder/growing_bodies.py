@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +21,6 @@ KEPT = 32
 PROBE_BYTES = 64
 MOST_STRETCHES = 64
 """When a prefix is in so many pieces it is hashed anew."""
-_MESSAGES = re.compile(rb'"messages"\s*:\s*\[\s*')
 _WRITERS: tuple[Callable[[Any], bytes], ...] = (
     orjson.dumps,
     lambda value: json.dumps(value).encode(),
@@ -64,9 +63,11 @@ class Known(Generic[T]):
 
 
 class GrowingBodies(Generic[T]):
-    """The last bodies of some conversations."""
+    """The last bodies of some conversations, whose list of messages has the name `key`."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str = "messages") -> None:
+        self._key = key
+        self._list = re.compile(rb'"%s"\s*:\s*\[\s*' % key.encode())
         self._known: list[Known[T]] = []
 
     def __repr__(self) -> str:
@@ -100,14 +101,38 @@ class GrowingBodies(Generic[T]):
         self._known.remove(known)
         self._known.append(known)
 
-    def learn(self, body: bytes, request: dict[str, Any], value: T) -> None:
+    def learn(self, body: bytes, request: Mapping[str, Any], value: T) -> None:
         """Take in a body that goes on from none, if the end of its messages can be found."""
-        end = _end_of_messages(body, request)
+        end = self._end_of_messages(body, request)
         if end is not None:
             view = memoryview(body)
             hashes = hash(view[:end]), hash(view[end:])
             self._known.append(Known([end], [hashes[0]], _probe(view, end), len(body) - end, hashes[1], value))
             del self._known[:-KEPT]
+
+    def _end_of_messages(self, body: bytes, request: Mapping[str, Any]) -> int | None:
+        """Return where the last message of a body ends.
+
+        That place is right if the body without its messages, cut there, is the same request without messages.
+        """
+        start = self._list.search(body)
+        if start is None:
+            return None
+        rest = {key: value for key, value in request.items() if key != self._key}
+        for write in _WRITERS:
+            last = write(request[self._key][-1])
+            found = body.rfind(last)
+            if found >= start.end():
+                end = found + len(last)
+                return end if self._says(body[: start.end()] + body[end:], rest) else None
+        return None
+
+    def _says(self, body: bytes, rest: dict[str, Any]) -> bool:
+        try:
+            request = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return False
+        return isinstance(request, dict) and request.pop(self._key, None) == [] and bool(request == rest)
 
 
 def _probe(view: memoryview, end: int) -> int:
@@ -126,29 +151,3 @@ def _between(body: bytes, start: int, end: int) -> list[Any] | None:
     except orjson.JSONDecodeError:
         return None
     return messages or None
-
-
-def _end_of_messages(body: bytes, request: dict[str, Any]) -> int | None:
-    """Return where the last message of a body ends.
-
-    That place is right if the body without its messages, cut there, is the same request without messages.
-    """
-    start = _MESSAGES.search(body)
-    if start is None:
-        return None
-    rest = {key: value for key, value in request.items() if key != "messages"}
-    for write in _WRITERS:
-        last = write(request["messages"][-1])
-        found = body.rfind(last)
-        if found >= start.end():
-            end = found + len(last)
-            return end if _says(body[: start.end()] + body[end:], rest) else None
-    return None
-
-
-def _says(body: bytes, rest: dict[str, Any]) -> bool:
-    try:
-        request = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(request, dict) and request.pop("messages", None) == [] and bool(request == rest)

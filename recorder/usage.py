@@ -16,6 +16,8 @@ class Usage:
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    media_tokens: int | None = None
+    """How many tokens of the prompt are images, audio or video."""
 
     def or_else(self, before: Usage | None) -> Usage:
         """Return these counts, and those that were told before where these say nothing."""

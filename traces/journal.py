@@ -33,8 +33,12 @@ BORDER_STEP = 8
 Digest: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{32}$")]
 ShortDigests: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^([0-9a-f]{16})*$")]
 """Digests of 8 bytes, one behind the other."""
-PartRole: TypeAlias = Literal["system", "user", "tool", "assistant", "tools"]
-"""The role of a message; `tools` are the tool schemas and what else a template may read beside the messages."""
+PartRole: TypeAlias = Literal["system", "user", "tool", "assistant", "tools", "text", "opaque"]
+"""The role of a message; `tools` are the tool schemas and what else a template may read beside the messages, `text` is
+a stretch of a prompt without a template, `opaque` is history that the server keeps and the recorder never saw."""
+DialectName: TypeAlias = Literal["chat", "completions", "responses", "messages", "gemini"]
+ThreadSource: TypeAlias = Literal["own", "client"]
+"""Who said who sends a request: our own headers, or those of the client."""
 HttpStatus: TypeAlias = Annotated[Count, Le(999)]
 
 _REFUSE_UNKNOWN = ConfigDict(extra="forbid")
@@ -90,6 +94,8 @@ class CallOpened:
 
     call: Count
     """In order of arrival; attempts that failed are numbered too."""
+    dialect: DialectName = "chat"
+    """The interface it came through."""
     domain: Count
     """Which cache it can hit."""
     head: Count
@@ -98,6 +104,20 @@ class CallOpened:
     """Shared by the choices of one request."""
     at_ms: Milliseconds
     """When it arrived; the run's first request is at 0."""
+    thread: Count | None = None
+    """Who sent it within the run, by its own word; dense by first appearance."""
+    parent: Count | None = None
+    """The thread that began this one."""
+    thread_source: ThreadSource | None = None
+    """Whose word that is."""
+    previous: Count | None = None
+    """The call whose response it names as what it goes on from."""
+    is_opaque: Flag = False
+    """Whether it goes on from a response that was not seen."""
+    answers: Count | None = None
+    """The call that asked for the tools whose results it ends with, by their ids."""
+    aux: Flag = False
+    """Whether it is beside the agent's work, such as making a title."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +144,8 @@ class CallEnded:
     """How many tokens of the output are reasoning."""
     cached_tokens: Count | None = None
     """What the server found in its cache."""
+    media_tokens: Count | None = None
+    """How many tokens of the prompt are images, audio or video."""
     output_bytes: Count = 0
     """What was delivered, thinking included."""
     reasoning_bytes: Count = 0
@@ -260,6 +282,8 @@ class _Rules:
             case CallOpened():
                 _expect(record.call == self.opened, f"expected call {self.opened}, found {record.call}", where, "call")
                 self._expect_part(record.head, where, "head")
+                self._expect_earlier(record.previous, where, "previous")
+                self._expect_earlier(record.answers, where, "answers")
                 self.opened += 1
             case CallEnded():
                 self._expect_call(record.call, where)
@@ -282,6 +306,9 @@ class _Rules:
 
     def _expect_part(self, part: int | None, where: str, field: str) -> None:
         _expect(part is None or part < self.parts, f"expected a part that was seen, found {part}", where, field)
+
+    def _expect_earlier(self, call: int | None, where: str, field: str) -> None:
+        _expect(call is None or call < self.opened, f"expected an earlier call, found {call}", where, field)
 
     def _expect_call(self, call: int, where: str) -> None:
         _expect(call < self.opened, f"expected a call that was opened, found {call}", where, "call")

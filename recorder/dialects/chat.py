@@ -7,7 +7,11 @@ from typing import Any
 
 import orjson
 
-from rotoscope.recorder.canonical import Part, answer_part, reasoning_of, tools_part
+from rotoscope.recorder.canonical import Part, reasoning_of, tools_part
+from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.output import Output
+from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
+from rotoscope.recorder.dialects.stream_options import usage_asked
 from rotoscope.recorder.usage import Usage, chat_usage
 from rotoscope.traces.model import FinishReason
 
@@ -39,43 +43,23 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """A request in parts; it holds its text and lives until the digests are taken."""
-
-    domain: bytes = field(repr=False)
-    """What keeps caches apart: model and salt."""
-    body: dict[str, Any] = field(repr=False)
-    messages: list[dict[str, Any]] = field(repr=False)
-    tools: Part | None = field(repr=False)
-    choices: int
-    is_stream: bool
-    asks_for_usage: bool
-    has_stream_options: bool
-
-
-class NotAChat(ValueError):
-    """The body is no chat request."""
-
-
-def parse_request(body: bytes) -> ChatRequest:
-    """Read a request body. Raises NotAChat; the message holds nothing of the body."""
+def parse_request(_path: str, body: bytes) -> Request:
+    """Read a request body. Raises NotACall; the message holds nothing of the body."""
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise NotAChat("the body is not JSON") from None
+        raise NotACall("the body is not JSON") from None
     if not isinstance(request, dict) or not isinstance(messages := request.get("messages"), list) or not messages:
-        raise NotAChat("the body has no messages")
-    options = request.get("stream_options")
+        raise NotACall("the body has no messages")
     choices = request.get("n")
-    return ChatRequest(
-        domain=orjson.dumps([request.get("model"), request.get("cache_salt")]),
+    is_stream = bool(request.get("stream"))
+    return Request(
         body=request,
-        messages=only_messages(messages),
-        tools=_tools(request),
+        domain=orjson.dumps([request.get("model"), request.get("cache_salt")]),
+        prompts=(Prompt(messages=only_messages(messages), tools=_tools(request)),),
         choices=min(choices, MOST_CHOICES) if isinstance(choices, int) and choices > 1 else 1,
-        is_stream=bool(request.get("stream")),
-        asks_for_usage=isinstance(options, dict) and bool(options.get("include_usage")),
+        is_stream=is_stream,
+        is_without_usage=is_stream and not usage_asked(request),
         has_stream_options="stream_options" in request,
     )
 
@@ -83,25 +67,6 @@ def parse_request(body: bytes) -> ChatRequest:
 def only_messages(messages: list[Any]) -> list[dict[str, Any]]:
     """Return messages with an empty one in the place of what is none."""
     return [message if isinstance(message, dict) else {} for message in messages]
-
-
-def with_usage(body: bytes, *, has_stream_options: bool) -> bytes:
-    """Return the body of a stream that asks for usage; but for that it stays the client's own, byte for byte."""
-    if not has_stream_options:
-        end = body.rindex(b"}")
-        return b"".join((memoryview(body)[:end], b',"stream_options":{"include_usage":true}', memoryview(body)[end:]))
-    request: dict[str, Any] = orjson.loads(body)
-    options = request.get("stream_options")
-    request["stream_options"] = (options if isinstance(options, dict) else {}) | {"include_usage": True}
-    return orjson.dumps(request)
-
-
-def leading_messages(messages: list[dict[str, Any]]) -> int:
-    """Return how many messages at the start are the system's."""
-    for index, message in enumerate(messages):
-        if message.get("role") not in ("system", "developer"):
-            return index
-    return len(messages)
 
 
 def _tools(request: dict[str, Any]) -> Part | None:
@@ -113,16 +78,9 @@ def _tools(request: dict[str, Any]) -> Part | None:
 
 
 @dataclass(slots=True)
-class Choice:
-    """One output as it arrives; its text lives until the call is closed."""
+class Choice(Output):
+    """One choice as it arrives."""
 
-    content: list[str] = field(default_factory=list, repr=False)
-    reasoning: list[str] = field(default_factory=list, repr=False)
-    calls: list[list[str]] = field(default_factory=list, repr=False)
-    """[id, name, arguments] each."""
-    finish_reason: FinishReason = "unknown"
-    chunks: int = 0
-    first_at_s: float | None = None
     _by_index: dict[int, int] = field(default_factory=dict, repr=False)
 
     def add(self, delta: dict[str, Any], at_s: float) -> None:
@@ -148,9 +106,7 @@ class Choice:
             self._add_call({"index": 0, "function": legacy})
             said = True
         if said:
-            self.chunks += 1
-            if self.first_at_s is None:
-                self.first_at_s = at_s
+            self.spoke(at_s)
 
     def _add_call(self, delta: dict[str, Any]) -> None:
         """Append to the tool call that a delta belongs to; some servers repeat one index for all of an answer's calls."""
@@ -160,8 +116,7 @@ class Choice:
         index = self._index(delta.get("index"), call_id, is_start=bool(call_id or name))
         known = self._by_index.get(index)
         if known is None or (call_id and self.calls[known][0] not in ("", call_id)):
-            known = self._by_index[index] = len(self.calls)
-            self.calls.append(["", "", ""])
+            known = self._by_index[index] = self.begin_call("", "")
         call = self.calls[known]
         call[0] = call[0] or call_id
         call[1] = call[1] or name
@@ -178,35 +133,18 @@ class Choice:
         last = max(self._by_index, default=-1)
         return last + 1 if is_start or last < 0 else last
 
-    def sent_back(self) -> Part:
-        """Return the output as the part it is when it is sent back whole."""
-        calls = [(call_id, name, arguments) for call_id, name, arguments in self.calls]
-        return answer_part("".join(self.content), calls, "".join(self.reasoning))
-
-    def alike_bytes(self) -> int:
-        """Return how many bytes of the thinking and of what follows it are alike at their start."""
-        if not self.reasoning:
-            return 0
-        behind = "".join(self.content) or "".join("".join(call[1:]) for call in self.calls)
-        thinking, behind = (" ".join(text.split()) for text in ("".join(self.reasoning), behind))
-        alike = next((i for i, (a, b) in enumerate(zip(thinking, behind, strict=False)) if a != b), len(thinking))
-        return len(behind[:alike].encode())
-
-    @property
-    def tool_names(self) -> list[str]:
-        return [name for _, name, _ in self.calls]
-
 
 @dataclass(slots=True)
 class ChatAnswer:
     """An answer as it arrives, in pieces or whole."""
 
-    choices: list[Choice]
+    outputs: list[Choice]
     usage: Usage | None = None
     is_error: bool = False
     is_done: bool = False
     unread: int = 0
     """Events that were no JSON objects."""
+    response_id: str = ""
 
     def take_event(self, data: bytes, at_s: float) -> bool:
         """Take in an event of a response stream; return whether it is nothing but the usage."""
@@ -255,10 +193,20 @@ class ChatAnswer:
         if not isinstance(choice, dict):
             return
         index = choice.get("index", 0)
-        if not isinstance(index, int) or not 0 <= index < len(self.choices):
+        if not isinstance(index, int) or not 0 <= index < len(self.outputs):
             return
-        output = self.choices[index]
+        output = self.outputs[index]
         if isinstance(message := choice.get(key), dict):
             output.add(message, at_s)
         if reason := choice.get("finish_reason"):
             output.finish_reason = _FINISH_REASONS.get(str(reason), "unknown")
+
+
+DIALECT = Dialect(
+    "chat",
+    matches=lambda path: path.endswith(PATH),
+    read=parse_request,
+    answer=lambda outputs: ChatAnswer([Choice() for _ in range(outputs)]),
+    growing="messages",
+    messages=only_messages,
+)

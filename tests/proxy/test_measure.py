@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,7 @@ from loopback import (
 
 from rotoscope.proxy.measure import QUEUE_LENGTH, Measurer
 from rotoscope.proxy.upstream import open_session, upstream_given
-from rotoscope.recorder.recorder import Exchange, Recorder
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.recorder.exchange import Exchange
 from rotoscope.traces.model import Call
 
 CHAT_BODY: dict[str, Any] = {
@@ -45,7 +43,7 @@ class Prompt(Exchange):
     """An exchange that keeps what was measured."""
 
     def __init__(self, body: Mapping[str, Any] = CHAT_BODY) -> None:
-        super().__init__(Recorder(JournalWriter(io.BytesIO())), json.dumps(body).encode())
+        super().__init__(json.dumps(body).encode())
         self.ids: list[Sequence[int] | None] = []
 
     def measured(self, ids: Sequence[int] | None) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from chat_wire import Wire, assistant, delta, sse, usage, user
 
 from rotoscope.recorder.calls import SeenCall, SeenRun, gather
-from rotoscope.recorder.recorder import Exchange
+from rotoscope.recorder.exchange import Exchange
 
 HI = [user("hi")]
 

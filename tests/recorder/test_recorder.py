@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 
 from rotoscope.recorder import Exchange, Recorder
 from rotoscope.recorder.canonical import Part
-from rotoscope.recorder.dialects.chat import ChatAnswer, ChatRequest, Choice
+from rotoscope.recorder.dialects.chat import ChatAnswer, Choice
+from rotoscope.recorder.dialects.request import Request
+from rotoscope.recorder.reading import RequestReader
+from rotoscope.recorder.run import Run
 from rotoscope.recorder.sse import EventFilter
 from rotoscope.traces.journal import JournalWriter, PartSeen
 from rotoscope.traces.writer import dumps
@@ -277,9 +280,10 @@ def broken(*_: object, **__: object) -> Any:
         (Choice, "sent_back"),
         (EventFilter, "feed"),
         (EventFilter, "finish"),
-        (Recorder, "_open"),
-        (Recorder, "_write"),
-        (Recorder, "_ms"),
+        (RequestReader, "read"),
+        (Run, "open"),
+        (Run, "write"),
+        (Run, "ms"),
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])
@@ -403,25 +407,23 @@ def test_no_text_outlives_its_call_and_the_key_not_the_recorder() -> None:
     gc.collect()
 
     assert not [
-        thing
-        for thing in gc.get_objects()
-        if isinstance(thing, Part | ChatRequest | ChatAnswer | Choice) and _is_of(thing)
+        thing for thing in gc.get_objects() if isinstance(thing, Part | Request | ChatAnswer | Choice) and _is_of(thing)
     ]
     assert all(CANARY not in repr({k: v for k, v in one.items() if k != "upstream_body"}) for one in kept)
     wire.close()
-    assert wire.recorder._hash is None
-    assert wire.recorder._parts._hash is None
-    assert wire.recorder._records == []
+    assert wire.recorder._run.is_closed
+    assert wire.recorder._run.parts._hash is None
+    assert wire.recorder._run._records == []
 
 
-def _is_of(thing: Part | ChatRequest | ChatAnswer | Choice) -> bool:
+def _is_of(thing: Part | Request | ChatAnswer | Choice) -> bool:
     """Whether an object holds the canary: others may live in other tests."""
     match thing:
         case Part():
             return CANARY.encode() in thing.exact
-        case ChatRequest():
+        case Request():
             return CANARY in str(thing.body)
         case ChatAnswer():
-            return any(map(_is_of, thing.choices))
+            return any(map(_is_of, thing.outputs))
         case Choice():
             return CANARY in str([thing.content, thing.reasoning, thing.calls])

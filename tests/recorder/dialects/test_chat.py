@@ -4,24 +4,17 @@ from typing import Any
 
 import orjson
 import pytest
-from chat_wire import assistant, delta, sse, system, tool, tool_call, usage, user
+from chat_wire import PATH, assistant, delta, sse, tool, tool_call, usage, user
 
 from rotoscope.recorder.canonical import message_part
-from rotoscope.recorder.dialects.chat import (
-    ChatAnswer,
-    ChatRequest,
-    Choice,
-    NotAChat,
-    leading_messages,
-    parse_request,
-    with_usage,
-)
+from rotoscope.recorder.dialects.chat import ChatAnswer, Choice, parse_request
+from rotoscope.recorder.dialects.request import NotACall, Request
 from rotoscope.recorder.sse import event_data
 from rotoscope.recorder.usage import Usage
 
 
-def request(**fields: Any) -> ChatRequest:
-    return parse_request(orjson.dumps({"model": "m", "messages": [user("hi")]} | fields))
+def request(**fields: Any) -> Request:
+    return parse_request(PATH, orjson.dumps({"model": "m", "messages": [user("hi")]} | fields))
 
 
 def stream(*events: Any, choices: int = 1) -> ChatAnswer:
@@ -38,7 +31,7 @@ def exact_form(message: dict[str, Any]) -> bytes:
 
 
 def calls_in(*deltas: list[dict[str, Any]]) -> list[list[str]]:
-    return stream(*(delta({"tool_calls": fields}) for fields in deltas)).choices[0].calls
+    return stream(*(delta({"tool_calls": fields}) for fields in deltas)).outputs[0].calls
 
 
 def part(**fields: Any) -> dict[str, Any]:
@@ -49,8 +42,8 @@ def part(**fields: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model":"m"}', b'{"messages":[]}', b'{"messages":"x"}'])
 def test_what_is_no_chat_is_told_without_its_content(body: bytes) -> None:
-    with pytest.raises(NotAChat) as refused:
-        parse_request(body)
+    with pytest.raises(NotACall) as refused:
+        parse_request(PATH, body)
 
     assert str(refused.value) in ("the body is not JSON", "the body has no messages")
 
@@ -60,7 +53,7 @@ def test_models_and_cache_salts_keep_caches_apart() -> None:
 
 
 def test_sampling_changes_no_prompt() -> None:
-    assert request().tools == request(temperature=1, tool_choice="auto", max_tokens=3).tools
+    assert request().prompts[0].tools == request(temperature=1, tool_choice="auto", max_tokens=3).prompts[0].tools
 
 
 @pytest.mark.parametrize(
@@ -73,39 +66,19 @@ def test_sampling_changes_no_prompt() -> None:
     ],
 )
 def test_what_a_template_may_read_is_part_of_the_prompt(fields: dict[str, Any]) -> None:
-    assert request().tools is None
-    assert request(**fields).tools is not None
+    assert request().prompts[0].tools is None
+    assert request(**fields).prompts[0].tools is not None
 
 
 def test_a_request_that_forbids_its_tools_is_another_prompt() -> None:
-    assert request(tools=[tool("a")]).tools != request(tools=[tool("a")], tool_choice="none").tools
+    assert (
+        request(tools=[tool("a")]).prompts[0].tools != request(tools=[tool("a")], tool_choice="none").prompts[0].tools
+    )
 
 
 @pytest.mark.parametrize(("n", "choices"), [(None, 1), (1, 1), (3, 3), (10**9, 128), ("x", 1)])
 def test_choices_are_counted_within_reason(n: Any, choices: int) -> None:
     assert request(n=n).choices == choices
-
-
-def test_a_stream_is_made_to_report_usage_and_stays_as_it_is_otherwise() -> None:
-    body = b'{"stream": true, "messages": [ {"role":"user","content":"h\\u00e4"} ] }\n'
-
-    assert with_usage(body, has_stream_options=False) == body[:-2] + b',"stream_options":{"include_usage":true}}\n'
-
-
-def test_other_stream_options_are_kept() -> None:
-    body = b'{"stream":true,"stream_options":{"x":1,"include_usage":false}}'
-
-    assert orjson.loads(with_usage(body, has_stream_options=True))["stream_options"] == {"x": 1, "include_usage": True}
-
-
-def test_stream_options_that_are_null_are_filled() -> None:
-    body = b'{"stream":true,"stream_options":null}'
-
-    assert orjson.loads(with_usage(body, has_stream_options=True))["stream_options"] == {"include_usage": True}
-
-
-def test_leading_messages_are_those_of_the_system_and_of_the_developer() -> None:
-    assert leading_messages([system("a"), {"role": "developer", "content": "b"}, user("c"), system("d")]) == 2
 
 
 def test_deltas_become_an_answer() -> None:
@@ -118,7 +91,7 @@ def test_deltas_become_an_answer() -> None:
         {"choices": [], "usage": usage(9, 4, cached=0, reasoning=1)},
         "[DONE]",
     )
-    (choice,) = answer.choices
+    (choice,) = answer.outputs
 
     assert ("".join(choice.reasoning), "".join(choice.content)) == ("hm", "Hello")
     assert choice.sent_back().exact == exact_form(assistant("Hello", thinking="hm"))
@@ -167,7 +140,7 @@ def test_a_function_call_of_the_old_kind_is_a_tool_call() -> None:
         delta({"content": None, "function_call": {"name": "read", "arguments": ""}}),
         delta({"function_call": {"arguments": "{}"}}, finish="function_call"),
     )
-    (choice,) = answer.choices
+    (choice,) = answer.outputs
     sent = {"role": "assistant", "content": None, "function_call": {"name": "read", "arguments": "{}"}}
 
     assert (choice.tool_names, choice.finish_reason, choice.chunks) == (["read"], "tool_calls", 2)
@@ -205,9 +178,9 @@ def test_whole_tool_calls_without_an_index_stay_apart() -> None:
     answer = ChatAnswer([Choice()])
     answer.take_whole(orjson.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}), 0.0)
 
-    assert answer.choices[0].calls == [["a", "read", "{}"], ["b", "write", "{}"]]
-    assert answer.choices[0].tool_names == ["read", "write"]
-    assert answer.choices[0].sent_back().exact == exact_form(message)
+    assert answer.outputs[0].calls == [["a", "read", "{}"], ["b", "write", "{}"]]
+    assert answer.outputs[0].tool_names == ["read", "write"]
+    assert answer.outputs[0].sent_back().exact == exact_form(message)
 
 
 def test_whole_tool_calls_without_ids_stay_apart() -> None:
@@ -215,7 +188,7 @@ def test_whole_tool_calls_without_ids_stay_apart() -> None:
     answer = ChatAnswer([Choice()])
     answer.take_whole(orjson.dumps({"choices": [{"message": assistant(calls=calls)}]}), 0.0)
 
-    assert answer.choices[0].calls == [["", "a", "{}"], ["", "b", "{}"]]
+    assert answer.outputs[0].calls == [["", "a", "{}"], ["", "b", "{}"]]
 
 
 def test_choices_of_one_request_are_told_apart() -> None:
@@ -223,13 +196,13 @@ def test_choices_of_one_request_are_told_apart() -> None:
         delta({"content": "a"}), delta({"content": "b"}, index=1), delta({}, index=1, finish="length"), choices=2
     )
 
-    assert [choice.content for choice in answer.choices] == [["a"], ["b"]]
-    assert [choice.finish_reason for choice in answer.choices] == ["unknown", "length"]
+    assert [choice.content for choice in answer.outputs] == [["a"], ["b"]]
+    assert [choice.finish_reason for choice in answer.outputs] == ["unknown", "length"]
 
 
 @pytest.mark.parametrize("choice", [{"index": 7}, {"index": "x"}, {"index": -1}, 3, None])
 def test_a_choice_that_was_not_asked_for_is_left_out(choice: Any) -> None:
-    assert stream({"choices": [choice]}).choices[0].chunks == 0
+    assert stream({"choices": [choice]}).outputs[0].chunks == 0
 
 
 @pytest.mark.parametrize(
@@ -237,7 +210,7 @@ def test_a_choice_that_was_not_asked_for_is_left_out(choice: Any) -> None:
     [("stop", "stop"), ("function_call", "tool_calls"), ("max_tokens", "length"), ("something new", "unknown")],
 )
 def test_finish_reasons_are_of_a_closed_set(said: str, reason: str) -> None:
-    assert stream(delta({}, finish=said)).choices[0].finish_reason == reason
+    assert stream(delta({}, finish=said)).outputs[0].finish_reason == reason
 
 
 def test_an_error_inside_a_stream_is_seen() -> None:
@@ -275,7 +248,7 @@ def test_an_answer_that_is_no_json_is_counted(body: bytes) -> None:
     [("", "abc", 0), ("xyz", "abc", 0), ("ab d", "ab  c", 3), ("ä", "äx", 2), ("äx", "ä", 2)],
 )
 def test_thinking_and_answer_are_compared_at_their_start(thinking: str, text: str, alike: int) -> None:
-    assert stream(delta({"reasoning": thinking}), delta({"content": text})).choices[0].alike_bytes() == alike
+    assert stream(delta({"reasoning": thinking}), delta({"content": text})).outputs[0].alike_bytes() == alike
 
 
 def test_nothing_said_is_in_the_repr() -> None:

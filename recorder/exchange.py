@@ -1,0 +1,258 @@
+"""One request and its answer as they pass: bytes in, bytes to forward out, and journal records at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rotoscope.recorder.dialects.answer import Answer
+from rotoscope.recorder.dialects.output import Output
+from rotoscope.recorder.reading import Asked
+from rotoscope.recorder.run import Run
+from rotoscope.recorder.sse import EventFilter
+from rotoscope.recorder.usage import Usage
+from rotoscope.traces.journal import CallEnded, CallMeasured, JournalRecord
+from rotoscope.traces.model import FinishReason
+
+_LARGEST_ANSWER_BYTES = 64 << 20
+"""An answer that is longer than this in one piece is forwarded, but not recorded."""
+
+
+class Exchange:
+    """One request and its answer; this one only forwards."""
+
+    def __init__(self, upstream_body: bytes) -> None:
+        self.upstream_body = upstream_body
+        """What to send upstream."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @property
+    def recorded(self) -> bool:
+        """Whether this call goes into the trace."""
+        return False
+
+    def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
+        """Tell that the answer begins."""
+
+    def chunk(self, data: bytes, *, at_s: float) -> bytes:
+        """Take in bytes of the answer as they arrive and return those to forward."""
+        return data
+
+    def end(self, *, at_s: float) -> bytes:
+        """Tell that the answer has ended and return the last bytes to forward."""
+        return b""
+
+    def cancelled(self, *, at_s: float) -> None:
+        """Tell that the client hung up."""
+
+    def failed(self, *, at_s: float) -> None:
+        """Tell that the upstream broke off, or could not be reached."""
+
+    def measured(self, ids: Sequence[int] | None) -> None:
+        """Take in the token ids of the prompt, None when they cannot be had."""
+
+
+class RecordedExchange(Exchange):
+    """One request whose calls are recorded."""
+
+    def __init__(
+        self,
+        run: Run,
+        upstream_body: bytes,
+        *,
+        asked: Asked,
+        calls: range,
+        at_s: float,
+    ) -> None:
+        super().__init__(upstream_body)
+        self._run = run
+        self._asked = asked
+        self._calls = calls
+        self._at_s = at_s
+        self._now_s = at_s
+        self._status = 0
+        self._answer: Answer | None = asked.dialect.answer(len(calls))
+        self._filter: EventFilter | None = None
+        self._whole: list[bytes] = []
+        self._whole_bytes = 0
+        self._is_given_up = False
+
+    @property
+    def recorded(self) -> bool:
+        return True
+
+    def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
+        self._status = status
+        kind = content_type.partition(";")[0].strip().lower()
+        is_asked_for = self._asked.is_stream and status == 200 and not kind.endswith("json")
+        if kind == "text/event-stream" or is_asked_for:
+            self._filter = EventFilter(self._take, withholds=self._asked.is_without_usage)
+
+    def chunk(self, data: bytes, *, at_s: float) -> bytes:
+        if self._answer is None:
+            return data
+        self._now_s = at_s
+        if self._filter is None:
+            return self._keep(data)
+        held = self._filter.held
+        try:
+            return self._filter.feed(data)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._give_up(error)
+            return held + data
+
+    def end(self, *, at_s: float) -> bytes:
+        if self._answer is None:
+            self._end_given_up(at_s)
+            return b""
+        held = self._filter.held if self._filter else b""
+        try:
+            self._now_s = at_s
+            rest = self._filter.finish() if self._filter else b""
+            self._close(at_s)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._give_up(error)
+            self._end_given_up(at_s)
+            return held
+        return rest
+
+    def cancelled(self, *, at_s: float) -> None:
+        self._break_off(at_s, "cancelled")
+
+    def failed(self, *, at_s: float) -> None:
+        self._break_off(at_s, "error")
+
+    def measured(self, ids: Sequence[int] | None) -> None:
+        if not ids or self._run.is_closed:
+            return
+        try:
+            self._run.write(self._measured(ids))
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._run.report("a measured prompt", error)
+
+    def _measured(self, ids: Sequence[int]) -> list[CallMeasured]:
+        prompts = self._run.measured(self._asked.domain)
+        of, tokens = prompts.add(self._calls[0], ids)
+        first = CallMeasured(call=self._calls[0], of=of, tokens=tokens, prompt_tokens=len(ids))
+        others = [
+            CallMeasured(call=call, of=self._calls[0], tokens=len(ids), prompt_tokens=len(ids))
+            for call in self._calls[1:]
+        ]
+        return [first, *others]
+
+    def _take(self, data: bytes) -> bool:
+        assert self._answer is not None
+        return self._answer.take_event(data, self._now_s)
+
+    def _keep(self, data: bytes) -> bytes:
+        self._whole_bytes += len(data)
+        if self._whole_bytes <= _LARGEST_ANSWER_BYTES:
+            self._whole.append(data)
+        return data
+
+    def _break_off(self, at_s: float, reason: FinishReason) -> None:
+        if self._answer is None:
+            self._end_given_up(at_s)
+            return
+        try:
+            self._close(at_s, None if self._answer.is_done else reason)  # who leaves after the end has it all
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._give_up(error)
+            self._end_given_up(at_s)
+
+    def _give_up(self, error: Exception) -> None:
+        self._forget()
+        self._is_given_up = True
+        self._run.report("a call", error)
+
+    def _end_given_up(self, at_s: float) -> None:
+        """Let calls end of whose answer nothing is known: those that never end run beside all that follows."""
+        if not self._is_given_up or self._run.is_closed:
+            return
+        self._is_given_up = False
+        try:
+            at_ms = self._run.ms(at_s)
+            self._run.write(
+                [CallEnded(call=x, at_ms=at_ms, finish_reason="unknown", status=self._status) for x in self._calls]
+            )
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._run.report("a call", error)
+
+    def _forget(self) -> None:
+        self._answer = None
+        self._filter = None
+        self._whole.clear()
+
+    def _close(self, at_s: float, reason: FinishReason | None = None) -> None:
+        answer = self._answer
+        assert answer is not None
+        if self._filter is None and reason is None:
+            answer.take_whole(b"".join(self._whole), self._now_s)
+        self._forget()
+        if answer.unread:
+            self._run.warn("part of an answer is no JSON and was not recorded")
+        if not self._run.is_closed:
+            self._run.write(self._ended(answer, at_s, reason))
+
+    def _ended(self, answer: Answer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
+        parts = [output.sent_back() for output in answer.outputs]
+        usage = answer.usage or Usage()
+        shares = _shares(usage.completion_tokens, [part.text_bytes + part.reasoning_bytes for part in parts])
+        records: list[JournalRecord] = []
+        for index, (output, part, share) in enumerate(zip(answer.outputs, parts, shares, strict=True)):
+            call = self._calls[index]
+            output_bytes = part.text_bytes + part.reasoning_bytes
+            known = self._run.parts.behind(self._asked.head(index), part) if output_bytes else None
+            is_split = len(parts) > 1
+            self._run.reader.answered(self._asked, call, index, known, output)
+            records.append(
+                CallEnded(
+                    call=call,
+                    at_ms=self._run.ms(at_s),
+                    finish_reason=reason or self._finish_reason(answer, output),
+                    status=self._status,
+                    ttft_ms=self._since_request_ms(output.first_at_s),
+                    prompt_tokens=usage.prompt_tokens,
+                    completion_tokens=share,
+                    reasoning_tokens=None if is_split else usage.reasoning_tokens,
+                    cached_tokens=None if index else usage.cached_tokens,
+                    media_tokens=usage.media_tokens,
+                    output_bytes=output_bytes,
+                    reasoning_bytes=part.reasoning_bytes,
+                    alike_bytes=output.alike_bytes(),
+                    chunks=output.chunks,
+                    answer=known,
+                    tools=tuple(self._run.tool(name) for name in output.tool_names),
+                    is_split=is_split,
+                )
+            )
+        last = records[0]
+        assert isinstance(last, CallEnded)
+        behind = self._asked.head(0) if last.answer is None else last.answer
+        self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id)
+        return records
+
+    def _finish_reason(self, answer: Answer, output: Output) -> FinishReason:
+        if answer.is_error or self._status >= 400:
+            return "error"
+        if output.finish_reason == "unknown" and not answer.is_done:
+            return "error"
+        return output.finish_reason
+
+    def _since_request_ms(self, at_s: float | None) -> float | None:
+        return None if at_s is None else max(0.0, round((at_s - self._at_s) * 1000, 3))
+
+
+def _shares(total: int | None, sizes: list[int]) -> list[int | None]:
+    """Share out a sum of tokens by size; the shares add up."""
+    if total is None or len(sizes) == 1:
+        return [total] * len(sizes)
+    weights = [size + 1 for size in sizes]
+    shares: list[int | None] = []
+    left, left_weight = total, sum(weights)
+    for weight in weights:
+        share = round(left * weight / left_weight)
+        shares.append(share)
+        left, left_weight = left - share, left_weight - weight
+    return shares

@@ -1,0 +1,205 @@
+"""Requests in, and what they ask for without their text out: parts by number, ids as dense numbers.
+
+A request that names a response or a conversation that the server keeps holds new messages only: its prompt goes on
+behind what the recorder knows of that response. What it does not know is opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.output import Output
+from rotoscope.recorder.dialects.request import Prompt, Request
+from rotoscope.recorder.growing_bodies import GrowingBodies
+from rotoscope.recorder.hashing import KeyedHash
+from rotoscope.recorder.identity import Identity, identify
+from rotoscope.recorder.parts import KnownParts
+from rotoscope.traces.journal import ThreadSource
+
+_SYSTEM = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, without its text."""
+
+    dialect: Dialect
+    domain: int
+    heads: tuple[int, ...]
+    """The last part of each of its prompts."""
+    choices: int
+    """Outputs of each prompt."""
+    is_stream: bool
+    is_without_usage: bool
+    """A stream that does not ask for usage."""
+    has_stream_options: bool
+    thread: int | None = None
+    """Who sends it within the run, by its own word."""
+    parent: int | None = None
+    """Who began that one."""
+    thread_source: ThreadSource | None = None
+    previous: int | None = None
+    """The call whose response it names."""
+    is_opaque: bool = False
+    """Whether it goes on from a response that was not seen."""
+    answers: int | None = None
+    """The call that asked for the tools whose results it ends with, by their ids."""
+    conversation: bytes | None = None
+    """The digest of the conversation that the server keeps."""
+
+    @property
+    def outputs(self) -> int:
+        return len(self.heads) * self.choices
+
+    def head(self, output: int) -> int:
+        """Return the last part of the prompt of an output."""
+        return self.heads[output // self.choices]
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """A response that later requests may name."""
+
+    call: int
+    part: int
+    """The last part of its prompt and answer."""
+
+
+class RequestReader:
+    """Read the requests of one run; what is kept between them are digests."""
+
+    def __init__(self, keyed: KeyedHash, parts: KnownParts) -> None:
+        self._hash: KeyedHash | None = keyed
+        self._parts = parts
+        self._bodies: dict[str, GrowingBodies[Asked]] = {}
+        self._domains: dict[bytes, int] = {}
+        self._threads: dict[bytes, int] = {}
+        self._responses: dict[bytes, _Response] = {}
+        self._tool_calls: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"RequestReader({len(self._domains)} domains)"
+
+    def forget(self) -> None:
+        """Drop the key and all digests."""
+        self._hash = None
+        for known in (self._bodies, self._domains, self._threads, self._responses, self._tool_calls):
+            known.clear()
+
+    def read(self, dialect: Dialect, path: str, body: bytes, headers: Mapping[str, str]) -> Asked:
+        """Read a request: only what is new in it where it goes on from an earlier one. Raises NotACall."""
+        bodies = self._bodies.setdefault(dialect.growing, GrowingBodies(dialect.growing)) if dialect.growing else None
+        match = bodies.match(body) if bodies is not None else None
+        if bodies is not None and match is not None:
+            known, items = match
+            messages = dialect.messages(items)
+            head = self._parts.behind_messages(known.value.heads[0], messages)
+            asked = replace(known.value, heads=(head,), answers=self._asking(messages))
+            bodies.go_on(known, body, asked)
+            return self._sent_by(asked, identify(headers, {}), is_known_body=True)
+        request = dialect.read(path, body)
+        asked = self._asked(dialect, request)
+        asked = self._sent_by(asked, identify(headers, request.body), is_known_body=False)
+        if bodies is not None and _can_grow(request):
+            bodies.learn(body, request.body, asked)
+        return asked
+
+    def answered(self, asked: Asked, call: int, output: int, known: int | None, said: Output) -> None:
+        """Remember the tool calls of an output, by the digests of their ids."""
+        for call_id in said.tool_ids:
+            self._tool_calls[self._digest("tool", call_id)] = call
+
+    def responded(self, asked: Asked, call: int, part: int, response_id: str) -> None:
+        """Remember a response that later requests may name; `part` is the last of its prompt and answer."""
+        if response_id:
+            self._responses[self._digest("response", response_id)] = _Response(call, part)
+        if asked.conversation is not None:
+            self._responses[asked.conversation] = _Response(call, part)
+
+    def _asked(self, dialect: Dialect, request: Request) -> Asked:
+        digest = self._digest("domain", request.domain)
+        conversation = self._digest("conversation", request.conversation) if request.conversation else None
+        before = self._before(request, conversation)
+        return Asked(
+            dialect=dialect,
+            domain=self._domains.setdefault(digest, len(self._domains)),
+            heads=tuple(self._head_of(prompt, digest, before) for prompt in request.prompts),
+            choices=request.choices,
+            is_stream=request.is_stream,
+            is_without_usage=request.is_without_usage,
+            has_stream_options=request.has_stream_options,
+            previous=None if before is None else before.call,
+            is_opaque=before is None and bool(request.previous_response or request.conversation),
+            answers=self._asking(request.prompts[0].messages),
+            conversation=conversation,
+        )
+
+    def _before(self, request: Request, conversation: bytes | None) -> _Response | None:
+        if request.previous_response:
+            return self._responses.get(self._digest("response", request.previous_response))
+        return None if conversation is None else self._responses.get(conversation)
+
+    def _head_of(self, prompt: Prompt, domain: bytes, response: _Response | None) -> int:
+        """Return the last part of a prompt: system messages, then tools, then the other messages, in one domain."""
+        messages = prompt.messages
+        if response is not None:
+            return self._parts.behind_messages(response.part, messages)
+        leading = leading_messages(messages)
+        before: int | bytes = domain
+        if leading:
+            before = self._parts.behind_messages(before, messages[:leading])
+        if prompt.tools is not None:
+            before = self._parts.behind(before, prompt.tools)
+        if leading == len(messages):
+            assert isinstance(before, int)
+            return before
+        return self._parts.behind_messages(before, messages[leading:])
+
+    def _asking(self, messages: Sequence[Mapping[str, Any]]) -> int | None:
+        """Return the last call that asked for one of the tool results that messages end with."""
+        for message in reversed(messages):
+            if message.get("role") == "assistant":
+                return None
+            if call_id := message.get("tool_call_id"):
+                call = self._tool_calls.get(self._digest("tool", str(call_id)))
+                if call is not None:
+                    return call
+        return None
+
+    def _sent_by(self, asked: Asked, identity: Identity, *, is_known_body: bool) -> Asked:
+        """Say who sends a request; what a body says of that is the same in a body that goes on from it."""
+        if identity.source is None:
+            return asked if is_known_body else replace(asked, thread=None, parent=None, thread_source=None)
+        return replace(
+            asked,
+            thread=self._thread(identity.session, identity.thread),
+            parent=self._thread(identity.session, identity.parent) if identity.has_parent else None,
+            thread_source=identity.source,
+        )
+
+    def _thread(self, session: str, thread: str) -> int:
+        digest = self._digest("thread", f"{len(session)} {session}{thread}")
+        return self._threads.setdefault(digest, len(self._threads))
+
+    def _digest(self, kind: str, name: str | bytes) -> bytes:
+        assert self._hash is not None
+        data = name.encode(errors="surrogatepass") if isinstance(name, str) else name
+        return self._hash.digest(kind.encode() + b"\0" + data)
+
+
+def leading_messages(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many messages at the start are the system's."""
+    for index, message in enumerate(messages):
+        if message.get("role") not in _SYSTEM:
+            return index
+    return len(messages)
+
+
+def _can_grow(request: Request) -> bool:
+    """Whether new messages of a later body would stand behind this prompt's last message."""
+    messages = request.prompts[0].messages
+    is_alone = len(request.prompts) == 1 and not request.previous_response and not request.conversation
+    return is_alone and leading_messages(messages) < len(messages)
