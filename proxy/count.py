@@ -1,0 +1,139 @@
+"""Counting of texts by a tokenizer at hand, in a process of its own, after the answers have been forwarded.
+
+Recorders hand out the texts of parts that are new (`Recorder.uncounted`) and take their counts back
+(`Recorder.counted`). The process is started when the first text comes. When it cannot be started or dies, what was not
+counted stays an estimate, texts are dropped as they come, and that is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rotoscope.proxy.counter_process import packed_texts, unpacked_counts
+from rotoscope.recorder.counting import Counted, Uncounted
+from rotoscope.recorder.token_counters import Tokenizer
+
+ENDING_S = 2.0
+"""How long the process may take to end when its input has."""
+_ANSWER_BYTES = 1 << 20
+
+
+class HandsOutTexts(Protocol):
+    """A recorder, as counting sees it."""
+
+    def uncounted(self) -> list[Uncounted]:
+        """Return texts that wait to be counted, and forget them."""
+
+    def counted(self, counts: Sequence[Counted]) -> None:
+        """Take in counts."""
+
+
+class Uncountable(Exception):
+    """The process that counts is gone."""
+
+
+class CounterProcess:
+    """Count in another process."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Return the number of the process, None when there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
+        """Return the counts of texts. Raises Uncountable."""
+        try:
+            return unpacked_counts(await self._ask(packed_texts(texts)))
+        except (OSError, ValueError) as error:  # ValueError: an answer that is cut, or none
+            raise Uncountable from error
+
+    async def stop(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(ENDING_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def _ask(self, line: bytes) -> bytes:
+        if self._process is None:
+            self._process = await self._start()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line)
+        await self._process.stdin.drain()
+        return await self._process.stdout.readline()
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        file = self._tokenizer.file
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "rotoscope.proxy.counter_process", self._tokenizer.name),
+            *(() if file is None else (str(file.absolute()),)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=_ANSWER_BYTES,
+            env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+        )
+
+
+class Counting:
+    """Let the texts of recorders be counted, one batch after another, in a task of its own."""
+
+    def __init__(self, process: CounterProcess, *, notice: Callable[[str], None]) -> None:
+        self._process = process
+        self._notice = notice
+        self._queue: asyncio.Queue[HandsOutTexts] = asyncio.Queue()
+        self._queued: set[int] = set()
+        self._is_broken = False
+
+    def submit(self, recorder: HandsOutTexts) -> None:
+        """Let the texts that a recorder has be counted; never waits."""
+        if id(recorder) not in self._queued:
+            self._queued.add(id(recorder))
+            self._queue.put_nowait(recorder)
+
+    async def run(self) -> None:
+        """Count what is submitted until cancelled."""
+        try:
+            while True:
+                recorder = await self._queue.get()
+                self._queued.discard(id(recorder))
+                try:
+                    await self._count(recorder)
+                finally:
+                    self._queue.task_done()
+        finally:
+            await self._process.stop()
+
+    async def finish(self, *, timeout_s: float) -> None:
+        """Wait until all that was submitted is counted, at most `timeout_s`; the rest stays uncounted."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._queue.join()
+        except TimeoutError:
+            self._notice("some messages were not counted when the recording ended: their sizes are estimates")
+
+    async def _count(self, recorder: HandsOutTexts) -> None:
+        while texts := recorder.uncounted():
+            if self._is_broken:
+                continue
+            try:
+                recorder.counted(await self._process.count(texts))
+            except Uncountable:
+                self._is_broken = True
+                self._notice("the tokenizer could not be loaded or broke: sizes that it would count are estimates")

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tokenizer_files import word_tokenizer
+
+from rotoscope.proxy.count import CounterProcess, Counting, Uncountable
+from rotoscope.recorder.counting import Counted, Uncounted
+from rotoscope.recorder.token_counters import Tokenizer, chosen_tokenizer
+
+PATIENCE_S = 30.0
+
+
+@dataclass
+class Texts:
+    """A recorder with texts."""
+
+    batches: list[list[Uncounted]] = field(default_factory=list)
+    counts: list[Counted] = field(default_factory=list)
+
+    def uncounted(self) -> list[Uncounted]:
+        return self.batches.pop(0) if self.batches else []
+
+    def counted(self, counts: Sequence[Counted]) -> None:
+        self.counts.extend(counts)
+
+
+class Gone(CounterProcess):
+    """A process that cannot be started."""
+
+    asked = 0
+
+    def __init__(self) -> None:
+        super().__init__(Tokenizer("gone"))
+
+    async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
+        self.asked += 1
+        raise Uncountable
+
+
+class Stuck(CounterProcess):
+    """A process that never answers."""
+
+    def __init__(self) -> None:
+        super().__init__(Tokenizer("stuck"))
+
+    async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
+        await asyncio.Event().wait()
+        return []
+
+
+@contextlib.asynccontextmanager
+async def counting_with(process: CounterProcess) -> AsyncIterator[tuple[Counting, list[str]]]:
+    """Run a counting; give it and what it says."""
+    notices: list[str] = []
+    counting = Counting(process, notice=notices.append)
+    task = asyncio.create_task(counting.run())
+    try:
+        yield counting, notices
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> CounterProcess:
+    tokenizer = chosen_tokenizer(str(word_tokenizer(tmp_path / "tokenizer.json")))
+    assert tokenizer is not None
+    return CounterProcess(tokenizer)
+
+
+def test_texts_of_several_recorders_are_counted_by_another_process(process: CounterProcess) -> None:
+    first = Texts([[Uncounted(0, "one two")], [Uncounted(1, "three")]])
+    second = Texts([[Uncounted(0, "four five six", "seven")]])
+
+    async def run() -> list[str]:
+        async with counting_with(process) as (counting, notices):
+            for recorder in (first, second, first):
+                counting.submit(recorder)
+            await counting.finish(timeout_s=PATIENCE_S)
+            return notices
+
+    assert asyncio.run(run()) == []
+    assert first.counts == [Counted(0, 2), Counted(1, 1)]
+    assert second.counts == [Counted(0, 3, 1)]
+
+
+def test_no_process_runs_until_there_is_a_text(process: CounterProcess) -> None:
+    async def run() -> None:
+        async with counting_with(process) as (counting, _):
+            counting.submit(Texts())
+            await counting.finish(timeout_s=PATIENCE_S)
+
+    asyncio.run(run())
+    assert process.pid is None
+
+
+def test_the_process_ends_with_the_counting(process: CounterProcess) -> None:
+    async def run() -> int:
+        async with counting_with(process) as (counting, _):
+            counting.submit(Texts([[Uncounted(0, "one")]]))
+            await counting.finish(timeout_s=PATIENCE_S)
+            assert process.pid is not None
+            return process.pid
+
+    pid = asyncio.run(run())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_process_that_is_killed_is_told_once_and_texts_are_dropped_from_then_on(process: CounterProcess) -> None:
+    texts = Texts([[Uncounted(0, "one")]])
+
+    async def run() -> list[str]:
+        async with counting_with(process) as (counting, notices):
+            counting.submit(texts)
+            await counting.finish(timeout_s=PATIENCE_S)
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
+            texts.batches = [[Uncounted(part, "two")] for part in range(1, 5)]
+            counting.submit(texts)
+            await counting.finish(timeout_s=PATIENCE_S)
+            return notices
+
+    assert asyncio.run(run()) == ["the tokenizer could not be loaded or broke: sizes that it would count are estimates"]
+    assert texts.counts == [Counted(0, 1)]
+    assert texts.batches == []
+
+
+def test_a_tokenizer_that_cannot_be_loaded_is_told_once(tmp_path: Path) -> None:
+    texts = Texts([[Uncounted(0, "one")], [Uncounted(1, "two")]])
+
+    async def run() -> list[str]:
+        async with counting_with(CounterProcess(Tokenizer("file-0", tmp_path / "none"))) as (counting, notices):
+            counting.submit(texts)
+            await counting.finish(timeout_s=PATIENCE_S)
+            return notices
+
+    assert len(asyncio.run(run())) == 1
+    assert texts.batches == []
+    assert texts.counts == []
+
+
+def test_a_broken_process_is_not_asked_again() -> None:
+    process, texts = Gone(), Texts([[Uncounted(0, "one")]])
+
+    async def run() -> None:
+        async with counting_with(process) as (counting, _):
+            for part in range(3):
+                texts.batches.append([Uncounted(part, "two")])
+                counting.submit(texts)
+                await counting.finish(timeout_s=PATIENCE_S)
+
+    asyncio.run(run())
+    assert process.asked == 1
+
+
+def test_what_is_not_counted_in_time_stays_uncounted_and_is_told() -> None:
+    texts = Texts([[Uncounted(0, "one")]])
+
+    async def run() -> list[str]:
+        async with counting_with(Stuck()) as (counting, notices):
+            counting.submit(texts)
+            await counting.finish(timeout_s=0)
+            return notices
+
+    [notice] = asyncio.run(run())
+    assert notice.startswith("some messages were not counted")
+    assert texts.counts == []
