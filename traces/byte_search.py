@@ -1,7 +1,7 @@
 """Look for many runs of bytes in files of any size, in one pass and bounded memory.
 
-1. Every pattern is known by its first eight bytes; a table of bits says which hashes of eight bytes belong to one.
-2. Of each chunk all windows of eight bytes are hashed at once by numpy; the few whose bit is set are looked up exactly.
+1. Every pattern is known by its first eight bytes; two tables of bits say which hashes of eight bytes belong to one.
+2. Of each chunk all windows of eight bytes are hashed at once by numpy; the few whose bits are set are looked up exactly.
 3. Chunks overlap by the longest pattern, so that a match may lie across their border.
 
 Time hardly depends on how many patterns there are. The few patterns of less than eight bytes are searched one by one.
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 WINDOW_BYTES = 8
-_TABLE_BITS = 20
-_MULTIPLIER = 0x9E3779B97F4A7C15
-"""Of Fibonacci hashing: the upper bits of the product depend on all bytes."""
+_LEAST_TABLE_BITS = 16
+_SPARE_BITS = 4
+"""A table has so many bits that at most a sixteenth are set."""
+_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
+"""Of Fibonacci hashing, for one table each: the upper bits of a product depend on all bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +91,25 @@ def _window_finder(by_window: dict[int, list[int]]) -> Callable[[bytes], Iterato
     import numpy as np
 
     known = np.sort(np.fromiter(by_window, dtype=np.uint64, count=len(by_window)))
-    multiplier, shift = np.uint64(_MULTIPLIER), np.uint64(64 - _TABLE_BITS)
-
-    def hashes(windows: Any) -> Any:
-        return (windows * multiplier) >> shift
-
-    table = np.zeros(1 << _TABLE_BITS, dtype=bool)
-    table[hashes(known)] = True
+    shift = np.uint64(64 - max(_LEAST_TABLE_BITS, len(known).bit_length() + _SPARE_BITS))
+    tables = []
+    for multiplier in map(np.uint64, _MULTIPLIERS):
+        table = np.zeros(1 << (64 - int(shift)), dtype=bool)
+        table[(known * multiplier) >> shift] = True
+        tables.append((multiplier, table))
 
     def find(data: bytes) -> Iterator[tuple[int, int]]:
         for offset in range(WINDOW_BYTES):
             count = (len(data) - offset) // WINDOW_BYTES
             if count <= 0:
                 return
+            places = np.arange(count)
             windows = np.frombuffer(data, dtype="<u8", count=count, offset=offset)
-            likely = np.flatnonzero(table[hashes(windows)])
-            found = likely[np.isin(windows[likely], known)]
-            for index in found:
-                yield offset + WINDOW_BYTES * int(index), int(windows[index])
+            for multiplier, table in tables:
+                likely = np.flatnonzero(table[(windows * multiplier) >> shift])
+                places, windows = places[likely], windows[likely]
+            at = np.minimum(np.searchsorted(known, windows), len(known) - 1)
+            for index in np.flatnonzero(known[at] == windows):
+                yield offset + WINDOW_BYTES * int(places[index]), int(windows[index])
 
     return find
