@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rotoscope.replayer.simulator.blocks import Block, block_text, steps
 from rotoscope.replayer.simulator.model import Message, ToolCall
@@ -23,6 +23,12 @@ class _Item(Body):
     name: str = ""
     arguments: str = ""
     output: str | list[TextPart] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forget_thinking(cls, item: Any) -> Any:
+        """Take any reasoning: clients send it back with whatever parts it came in, and nothing of it is read."""
+        return {"type": "reasoning"} if isinstance(item, dict) and item.get("type") == "reasoning" else item
 
     def message(self) -> Message | None:
         match self.type:

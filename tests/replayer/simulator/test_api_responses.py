@@ -89,7 +89,8 @@ async def test_the_same_conversation_is_the_same_prompt_as_in_a_chat() -> None:
     call = {"name": "ls", "arguments": '{"path": "."}'}
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
-        {"type": "reasoning", "summary": []},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Where?"}]},
+        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Where is it?"}]},
         {"type": "message", "role": "assistant", "content": "I look."},
         {"type": "function_call", "call_id": "c1", **call},
         {"type": "function_call", "call_id": "c2", **call},
