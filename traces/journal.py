@@ -1,8 +1,9 @@
 """The journal of a recording in progress: JSON Lines that survive a kill, from which the trace is computed.
 
 The first line is the header; then one record a line, flushed as it happens: `part` (a part of a prompt, by keyed
-digests and sizes), `open` (a request), `end` (its answer: times and usage) and `measured` (a prompt whose token ids
-the server gave). Keyed digests, counts, times, closed sets and dense ids only; the key is nowhere.
+digests and sizes), `open` (a request), `end` (its answer: times and usage), `measured` (a prompt whose token ids the
+server gave) and `counted` (a part whose text a tokenizer at hand counted). Keyed digests, counts, times, closed sets and
+dense ids only; the key is nowhere.
 A last line that was cut by a kill is left out, damage anywhere else is a TraceError.
 """
 
@@ -29,6 +30,8 @@ SHORT_DIGEST_BYTES = 8
 FIRST_BORDER_BYTES = 128
 BORDER_STEP = 8
 """Each border of a long text is an eighth of the way further."""
+FINE_BORDER_STEP = 64
+"""The same for text without a template, which has no messages that would cut it."""
 
 Digest: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{32}$")]
 ShortDigests: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^([0-9a-f]{16})*$")]
@@ -39,6 +42,8 @@ a stretch of a prompt without a template, `opaque` is history that the server ke
 DialectName: TypeAlias = Literal["chat", "completions", "responses", "messages", "gemini"]
 ThreadSource: TypeAlias = Literal["own", "client"]
 """Who said who sends a request: our own headers, or those of the client."""
+TokenizerName: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_./-]{1,60}$")]
+"""A public name, or `file-` with digits of the file's digest."""
 HttpStatus: TypeAlias = Annotated[Count, Le(999)]
 
 _REFUSE_UNKNOWN = ConfigDict(extra="forbid")
@@ -56,6 +61,8 @@ class JournalHeader:
     """That of the trace to be."""
     is_named: Flag = False
     """Whether the campaign goes beyond this run, so that ids of shared prefixes follow from digests."""
+    tokenizer: TokenizerName | None = None
+    """What counts texts, null when nothing does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +91,10 @@ class PartSeen:
     """Thinking that was sent back with an answer."""
     has_calls: Flag = False
     """An answer that asks for tools."""
+
+    def border_ends(self) -> tuple[int, ...]:
+        """Return where in its text the borders are, in bytes."""
+        return border_ends(self.loose_bytes, border_step(self.role))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,13 +189,30 @@ class CallMeasured:
     """Length of the prompt."""
 
 
-JournalRecord: TypeAlias = PartSeen | CallOpened | CallEnded | CallMeasured
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartCounted:
+    """The text of a part was counted by the tokenizer that the header names."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    part: Count
+    """The part that was counted."""
+    tokens: Count
+    """Of its text, without thinking and without what a template adds."""
+    reasoning_tokens: Count = 0
+    """Of its thinking."""
+    is_estimate: Flag = False
+    """Whether only some of the text was counted, or it was cut for that, because it is long."""
+
+
+JournalRecord: TypeAlias = PartSeen | CallOpened | CallEnded | CallMeasured | PartCounted
 
 _KINDS: dict[str, type[JournalRecord]] = {
     "part": PartSeen,
     "open": CallOpened,
     "end": CallEnded,
     "measured": CallMeasured,
+    "counted": PartCounted,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DEFAULTS = {record: {field.name: field.default for field in fields(record)} for record in (*_KIND_OF, JournalHeader)}
@@ -199,13 +227,18 @@ class Journal:
 
 
 @lru_cache(maxsize=4096)
-def border_ends(size: int) -> tuple[int, ...]:
+def border_ends(size: int, step: int = BORDER_STEP) -> tuple[int, ...]:
     """Return where digests of a text of `size` bytes are taken; the last is its end."""
     ends, end = [], 0
     while end < size:
-        end = min(size, end + max(FIRST_BORDER_BYTES, end // BORDER_STEP))
+        end = min(size, end + max(FIRST_BORDER_BYTES, end // step))
         ends.append(end)
     return tuple(ends)
+
+
+def border_step(role: PartRole) -> int:
+    """Return how fine the borders of a part are."""
+    return FINE_BORDER_STEP if role == "text" else BORDER_STEP
 
 
 class JournalWriter:
@@ -251,7 +284,7 @@ def parse_journal(data: bytes, *, path: str = "journal") -> Journal:
     if not lines:
         raise TraceError("expected the header of a recording, found nothing that can be recovered", path=path)
     header = _read_header(lines[0], path)
-    rules = _Rules()
+    rules = _Rules(header)
     records: list[JournalRecord] = []
     for number, line in enumerate(lines[1:], start=2):
         records.append(_read(line, number, path))
@@ -263,11 +296,13 @@ def parse_journal(data: bytes, *, path: str = "journal") -> Journal:
 class _Rules:
     """What one record alone cannot break: parts and calls are numbered from 0, and named after they were written."""
 
+    header: JournalHeader
     parts: int = 0
     opened: int = 0
     ended: set[int] = field(default_factory=set)
     measured: dict[int, int] = field(default_factory=dict)
     """Length of each measured prompt."""
+    counted: set[int] = field(default_factory=set)
 
     def check(self, record: JournalRecord, *, where: str) -> None:
         """Raise a TraceError when a record does not follow from those before it."""
@@ -275,7 +310,7 @@ class _Rules:
             case PartSeen():
                 _expect(record.part == self.parts, f"expected part {self.parts}, found {record.part}", where, "part")
                 self._expect_part(record.parent, where, "parent")
-                borders = len(border_ends(record.loose_bytes))
+                borders = len(record.border_ends())
                 is_right = len(record.borders) == 2 * SHORT_DIGEST_BYTES * borders
                 _expect(is_right, f"expected digests of {borders} borders", where, "borders")
                 self.parts += 1
@@ -293,6 +328,8 @@ class _Rules:
             case CallMeasured():
                 self._expect_call(record.call, where)
                 self._check_measured(record, where)
+            case PartCounted():
+                self._check_counted(record, where)
 
     def _check_measured(self, record: CallMeasured, where: str) -> None:
         _expect(record.call not in self.measured, f"call {record.call} was measured before", where, "call")
@@ -303,6 +340,12 @@ class _Rules:
             limit = min(record.prompt_tokens, self.measured[record.of])
             _expect(0 < record.tokens <= limit, f"expected 1 to {limit}, the length of both prompts", where, "tokens")
         self.measured[record.call] = record.prompt_tokens
+
+    def _check_counted(self, record: PartCounted, where: str) -> None:
+        _expect(self.header.tokenizer is not None, "expected a tokenizer in the header", where, "record")
+        self._expect_part(record.part, where, "part")
+        _expect(record.part not in self.counted, f"part {record.part} was counted before", where, "part")
+        self.counted.add(record.part)
 
     def _expect_part(self, part: int | None, where: str, field: str) -> None:
         _expect(part is None or part < self.parts, f"expected a part that was seen, found {part}", where, field)

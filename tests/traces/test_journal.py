@@ -16,12 +16,13 @@ from rotoscope.traces.journal import (
     JournalHeader,
     JournalRecord,
     JournalWriter,
+    PartCounted,
     PartSeen,
     parse_journal,
     read_journal,
 )
 
-HEADER = JournalHeader(trace_id="0" * 16, campaign="1" * 16)
+HEADER = JournalHeader(trace_id="0" * 16, campaign="1" * 16, tokenizer="o200k_base")
 PART = PartSeen(
     part=0, role="user", digest="0" * 32, borders="a" * 16, text_bytes=2, loose_bytes=2, most_tokens=9, has_calls=True
 )
@@ -37,6 +38,7 @@ ENDED = CallEnded(
     tools=(1, 2),
 )
 MEASURED = CallMeasured(call=0, tokens=0, prompt_tokens=5)
+COUNTED = PartCounted(part=0, tokens=3, reasoning_tokens=1, is_estimate=True)
 
 
 def written(*records: JournalRecord) -> bytes:
@@ -61,16 +63,17 @@ def recording() -> bytes:
 
 def damaged(line: int, **fields: Any) -> bytes:
     """Return a journal with other fields in one line; a field that is None is taken out."""
-    lines = written(PART, OPENED, ENDED, MEASURED).splitlines(keepends=True)
+    lines = written(PART, OPENED, ENDED, MEASURED, COUNTED).splitlines(keepends=True)
     content = orjson.loads(lines[line - 1]) | fields
     lines[line - 1] = orjson.dumps({k: v for k, v in content.items() if v is not None}) + b"\n"
     return b"".join(lines)
 
 
 def test_what_is_written_is_read() -> None:
-    journal = parse_journal(written(PART, OPENED, ENDED, MEASURED))
+    records = (PART, OPENED, ENDED, MEASURED, COUNTED)
+    journal = parse_journal(written(*records))
 
-    assert (journal.header, journal.records) == (HEADER, (PART, OPENED, ENDED, MEASURED))
+    assert (journal.header, journal.records) == (HEADER, records)
 
 
 def test_zeros_are_kept_and_what_is_not_known_is_left_out() -> None:
@@ -121,7 +124,9 @@ def test_a_file_that_was_handed_in_stays_open() -> None:
         (b'{"format":"other"}\n', "1: format: expected 'rotoscope.journal': this is no journal"),
         (damaged(1, version=2), "1: version: expected version 1, found 2"),
         (damaged(1, campaign="x"), "1: campaign: "),
-        (damaged(2, record="other"), "2: record: expected one of part, open, end, measured"),
+        (damaged(1, tokenizer="said by me"), "1: tokenizer: "),
+        (damaged(1, tokenizer=None), "6: record: expected a tokenizer in the header"),
+        (damaged(2, record="other"), "2: record: expected one of part, open, end, measured, counted"),
         (damaged(2, record=3), "2: record: expected one of"),
         (damaged(2, text="said"), "2: text: "),
         (damaged(2, role="robot"), "2: role: "),
@@ -140,6 +145,11 @@ def test_a_file_that_was_handed_in_stays_open() -> None:
         (damaged(4, finish_reason="said"), "4: finish_reason: "),
         (damaged(5, tokens=1), "5: tokens: expected 0 tokens in common with nothing"),
         (damaged(5, of=0, tokens=1), "5: of: expected a call that was measured before"),
+        (damaged(6, part=1), "6: part: expected a part that was seen, found 1"),
+        (damaged(6, tokens=None), "6: tokens: "),
+        (damaged(6, tokens=-1), "6: tokens: "),
+        (damaged(6, is_estimate="said"), "6: is_estimate: "),
+        (written(PART, COUNTED, COUNTED), "4: part: part 0 was counted before"),
         (written(PART, OPENED, ENDED, ENDED), "5: call: call 0 has ended before"),
         (written(PART, OPENED, MEASURED, MEASURED), "5: call: call 0 was measured before"),
         (written(PART, OPENED).replace(b'{"record":"open"', b'{"record":"ope', 1), "3: "),
