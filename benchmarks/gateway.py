@@ -156,21 +156,16 @@ async def bare_proxy(upstream: str, _: Path) -> AsyncIterator[str]:
 @asynccontextmanager
 async def recording_gateway(upstream: str, folder: Path) -> AsyncIterator[str]:
     """Run the gateway with a recorder that counts by usage alone; give its origin."""
-    from rotoscope.proxy.gateway import Gateway
-    from rotoscope.proxy.upstream import open_session, upstream_given
-    from rotoscope.recorder.recorder import Recorder
-    from rotoscope.traces.journal import JournalWriter
+    from rotoscope.proxy.run import Finished
+    from rotoscope.proxy.standing import Standing, standing
+    from rotoscope.proxy.upstream import upstream_given
+    from rotoscope.recorder.campaigns import Campaign
 
-    chosen = upstream_given(upstream)
-    recorder = Recorder(JournalWriter(folder / "run.journal"))
-    async with open_session(chosen) as session:
-        gateway = Gateway(chosen, recorder, session=session, notice=print)
-        try:
-            await gateway.start()
-            yield gateway.origin
-        finally:
-            await gateway.stop(drain_s=1.0)
-    if recorder.trouble or recorder.close() is None:
+    ended: list[Finished] = []
+    how = Standing(upstream_given(upstream), folder, Campaign())
+    async with standing(how, finished=lambda finished, _: ended.append(finished), notice=print) as stood:
+        yield stood.gateway.origin
+    if not ended or any(one.trace is None or one.run.recorder.trouble for one in ended):
         raise SystemExit("the gateway did not record what it passed, so its cost says nothing")
 
 

@@ -133,7 +133,7 @@ class Gateway:
     async def _drain(self, drain_s: float, hurry: asyncio.Event | None) -> None:
         if not self._open:
             return
-        waiting = [asyncio.ensure_future(asyncio.wait(list(self._open)))]
+        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(asyncio.wait(list(self._open)))]
         if hurry is not None:
             waiting.append(asyncio.ensure_future(hurry.wait()))
         await asyncio.wait(waiting, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
@@ -164,10 +164,10 @@ class Gateway:
         self.requests += 1
         await _ask_for_body(request)
         if request.body_exists and not _may_be_a_call(request):
-            return await self._forward(request, target, Exchange(b""), None)
+            return await self._forward(request, target.path, Exchange(b""), request.content)
         body = await request.content.read()
         if request.method != "POST":
-            return await self._forward(request, target, Exchange(body), None)
+            return await self._forward(request, target.path, Exchange(b""), body)
         return await self._record(request, target, body)
 
     async def _answer_itself(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
@@ -185,20 +185,24 @@ class Gateway:
             )
             self.calls += exchange.recorded
             run.calls += exchange.recorded
-            return await self._forward(request, target, exchange, run, shortens=exchange.upstream_body is not body)
+            sent = exchange.upstream_body
+            return await self._forward(request, target.path, exchange, sent, run=run, shortens=sent is not body)
         finally:
             run.ended(self._clock())
 
     async def _forward(
-        self, request: web.BaseRequest, target: Target, exchange: Exchange, run: Run | None, *, shortens: bool = False
+        self,
+        request: web.BaseRequest,
+        path: str,
+        exchange: Exchange,
+        sent: bytes | aiohttp.StreamReader,
+        *,
+        run: Run | None = None,
+        shortens: bool = False,
     ) -> web.StreamResponse:
         relay = Relay(request, exchange, session=self._session, clock=self._clock)
         try:
-            return await relay.run(
-                URL(self._upstream.origin + target.path, encoded=True),
-                exchange.upstream_body if run or not request.body_exists or request.content.at_eof() else request.content,
-                shortens=shortens,
-            )
+            return await relay.run(URL(self._upstream.origin + path, encoded=True), sent, shortens=shortens)
         finally:
             self._look_back(relay, exchange, run, request.headers)
 

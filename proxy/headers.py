@@ -22,18 +22,27 @@ HOP_BY_HOP = frozenset(
 )
 OF_THE_GATEWAY = frozenset({b"host", b"expect"})
 """The gateway is the one who is asked and who answers `100 Continue`."""
+TO_THE_GATEWAY = b"x-rotoscope-"
+"""What names of lines begin with that a client sends to the gateway alone."""
 
 
-def end_to_end(raw: Iterable[tuple[bytes, bytes]], *, without: AbstractSet[bytes] = frozenset()) -> CIMultiDict[str]:
+def end_to_end(
+    raw: Iterable[tuple[bytes, bytes]],
+    *,
+    without: AbstractSet[bytes] = frozenset(),
+    without_prefix: bytes | tuple[()] = (),
+) -> CIMultiDict[str]:
     """Return the header lines that pass, in their order, spelling and number.
 
-    `without` names further ones to leave out, in lower case.
+    `without` names further ones to leave out, `without_prefix` what their names begin with, in lower case.
     """
     dropped = HOP_BY_HOP | without
     listed = b""
     kept: CIMultiDict[str] = CIMultiDict()
     for name, value in raw:
         lower = name.lower()
+        if lower.startswith(without_prefix):
+            continue
         if lower not in dropped:
             kept.add(_text(name), _text(value))
         elif lower == b"connection":

@@ -1,12 +1,18 @@
-"""Where a recording goes: the next free number in a folder, claimed before the run and never written over."""
+"""Where a recording goes: the next free number in a folder, claimed before the run and never written over.
+
+Whoever writes a journal holds a lock on it, so that it can be told from one that a killed recording left.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from rotoscope.traces.errors import UnusableInput
 
@@ -22,9 +28,26 @@ class Place:
     journal: Path
     trace: Path
 
+    def open_journal(self) -> BinaryIO:
+        """Open the journal, unbuffered, and hold a lock on it until it is closed. Raises OSError."""
+        file = self.journal.open("wb", buffering=0)
+        with contextlib.suppress(
+            OSError
+        ):  # a file system without locks: recordings there are not to be recovered early
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
+
+    def is_of(self, journal: BinaryIO) -> bool:
+        """Tell whether this is still the place of a journal that was opened here; somebody may have removed it."""
+        try:
+            return os.path.samestat(os.fstat(journal.fileno()), self.journal.stat())
+        except OSError:
+            return False
+
     def give_up(self) -> None:
         """Remove the journal."""
-        self.journal.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.journal.unlink(missing_ok=True)
 
 
 def claim(folder: Path) -> Place:
@@ -45,3 +68,15 @@ def claim(folder: Path) -> Place:
     except OSError as error:
         raise UnusableInput(f"{folder}: traces cannot be written here: {error.strerror}") from error
     raise AssertionError("numbers do not end")
+
+
+def is_being_written(journal: Path) -> bool:
+    """Tell whether a recording is writing a journal at this moment. Raises OSError."""
+    with journal.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False

@@ -18,7 +18,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from rotoscope.proxy.headers import OF_THE_GATEWAY, end_to_end, in_one_spelling
+from rotoscope.proxy.headers import OF_THE_GATEWAY, TO_THE_GATEWAY, end_to_end, in_one_spelling
 from rotoscope.proxy.reasons import reason_of
 from rotoscope.recorder.exchange import Exchange
 
@@ -110,7 +110,7 @@ class Relay:
             without |= {b"content-length"}
         if self._is_recorded:
             without |= {b"accept-encoding"}
-        headers = in_one_spelling(end_to_end(self._request.raw_headers, without=without))
+        headers = in_one_spelling(end_to_end(self._request.raw_headers, without=without, without_prefix=TO_THE_GATEWAY))
         if self._is_recorded:
             headers.add("Accept-Encoding", "identity")
         return headers

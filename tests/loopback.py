@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from aiohttp import web
 
 from rotoscope.proxy.gateway import Gateway
 from rotoscope.proxy.measure import Measurer
+from rotoscope.proxy.run import Run
 from rotoscope.proxy.upstream import Upstream, open_session, upstream_given
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.journal import JournalWriter
@@ -87,6 +88,17 @@ async def exchange_bytes(origin: str, request: bytes) -> bytes:
         writer.close()
 
 
+@dataclass(frozen=True)
+class OneRun:
+    """Lets all requests be of one run."""
+
+    run: Run
+
+    def find(self, headers: Mapping[str, str], *, name: str, port: str) -> Run:
+        """Return the run."""
+        return self.run
+
+
 @dataclass
 class Recording:
     """A gateway in front of an upstream, with its recorder and what it said."""
@@ -116,7 +128,11 @@ async def recording(upstream: str, journal: Path, *, measure: bool = False) -> A
     recorder = Recorder(JournalWriter(journal))
     async with open_session(chosen) as session, measuring(chosen, session, notices.append) as measurer:
         gateway = Gateway(
-            chosen, recorder, session=session, notice=notices.append, measurer=measurer if measure else None
+            chosen,
+            OneRun(Run(recorder)),
+            session=session,
+            notice=notices.append,
+            measurer=measurer if measure else None,
         )
         try:
             await gateway.start()

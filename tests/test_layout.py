@@ -14,7 +14,7 @@ FOLDERS = ("proxy", "recorder", "replayer", "sdk", "traces")
 MAY_IMPORT = {
     "traces": {"traces"},
     "recorder": {"recorder", "traces"},
-    "proxy": {"proxy", "recorder", "traces"},
+    "proxy": {"__version__", "proxy", "recorder", "traces"},
     "sdk": {"sdk", "recorder", "traces"},
     "replayer": {"__version__", "replayer", "traces"},
 }

@@ -60,14 +60,14 @@ def received(request: bytes, journal: Path) -> tuple[bytes, list[bytes], bytes]:
     ],
 )
 def test_method_path_and_query_arrive_as_they_were_sent(line: bytes, tmp_path: Path) -> None:
-    request = line + b"\r\nHost: gateway\r\nConnection: close\r\n\r\n"
+    request = line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
     assert received(request, tmp_path / "journal")[0] == line
 
 
 def test_header_lines_arrive_but_for_those_of_the_connection(tmp_path: Path) -> None:
     lines = [b"x-Api-KEY: secret", b"Accept-Encoding: br, gzip", b"X-Twice: 1", b"X-Twice: 2", b"Cookie: a=b"]
-    request = b"\r\n".join([b"GET /v1/models HTTP/1.1", b"Host: gateway", *lines, b"Connection: close", b"", b""])
+    request = b"\r\n".join([b"GET /v1/models HTTP/1.1", b"Host: localhost", *lines, b"Connection: close", b"", b""])
 
     _, headers, _ = received(request, tmp_path / "journal")
 
@@ -80,7 +80,7 @@ def test_recorded_call_asks_for_identity_encoding_and_keeps_every_other_line(tmp
     request = b"\r\n".join(
         [
             b"POST /v1/chat/completions HTTP/1.1",
-            b"Host: gateway",
+            b"Host: localhost",
             *lines,
             b"accept-encoding: gzip, zstd",
             b"Content-Length: %d" % len(body),
@@ -152,7 +152,7 @@ def test_target_that_is_no_path_is_refused_and_reaches_nobody(target: bytes, tmp
     async def run() -> tuple[bytes, list[bytes]]:
         upstream = RawUpstream(EMPTY_ANSWER)
         async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
-            request = b"OPTIONS " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            request = b"OPTIONS " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
             return await exchange_bytes(gateway.origin, request), upstream.requests
 
     answer, requests = asyncio.run(run())
@@ -208,7 +208,7 @@ def test_request_is_sent_once_even_into_a_kept_connection_that_the_upstream_clos
 
 def test_client_that_wants_to_be_asked_for_its_body_is_asked(tmp_path: Path) -> None:
     body = json.dumps(WHOLE).encode()
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n"
     upstream = RawUpstream(EMPTY_ANSWER)
 
     async def run() -> bytes:
@@ -313,7 +313,7 @@ def test_header_lines_of_100_kb_pass_both_ways(tmp_path: Path) -> None:
     async def run() -> bytes:
         async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
             return await exchange_bytes(
-                gateway.origin, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + line + b"\r\n\r\n"
+                gateway.origin, b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + line + b"\r\n\r\n"
             )
 
     assert line in asyncio.run(run()).split(b"\r\n")
@@ -322,7 +322,7 @@ def test_header_lines_of_100_kb_pass_both_ways(tmp_path: Path) -> None:
 
 def test_cookies_of_one_client_are_not_sent_for_another(tmp_path: Path) -> None:
     upstream = RawUpstream(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n")
-    request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
     async def run() -> None:
         async with serving_bytes(upstream) as origin:

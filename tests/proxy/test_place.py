@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rotoscope.proxy.place import claim
+from rotoscope.proxy.place import claim, is_being_written
 from rotoscope.traces.errors import UnusableInput
 
 
@@ -49,3 +49,32 @@ def test_recordings_that_start_at_the_same_time_get_different_numbers(tmp_path: 
         places = list(pool.map(lambda _: claim(tmp_path), range(64)))
 
     assert len({place.journal for place in places}) == 64
+
+
+def test_journal_is_being_written_while_it_is_open(tmp_path: Path) -> None:
+    place = claim(tmp_path)
+    assert not is_being_written(place.journal)
+
+    with place.open_journal():
+        assert is_being_written(place.journal)
+
+    assert not is_being_written(place.journal)
+
+
+def test_place_is_that_of_a_journal_until_somebody_removes_it(tmp_path: Path) -> None:
+    place = claim(tmp_path)
+    with place.open_journal() as journal:
+        assert place.is_of(journal)
+        place.give_up()
+        assert not place.is_of(journal)
+        again = claim(tmp_path)
+        assert again == place
+        assert not place.is_of(journal)
+
+
+def test_giving_up_what_is_gone_already_is_no_error(tmp_path: Path) -> None:
+    place = claim(tmp_path / "folder")
+    place.journal.unlink()
+    (tmp_path / "folder").rmdir()
+
+    place.give_up()

@@ -22,7 +22,7 @@ import pytest
 from aiohttp import web
 from loopback import PATIENCE_S, Handler, chat_answer, chat_chunk, serving, sse, usage_chunk
 
-from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream, tell_kind_of_error
+from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.reader import load
 
@@ -344,19 +344,6 @@ def test_upstream_is_the_given_one_then_that_of_the_environment() -> None:
     assert chosen_upstream(None, environment).base_url("") == "/api"
     with pytest.raises(UnusableInput):
         chosen_upstream(None, {"OPENAI_BASE_URL": ""})
-
-
-def test_error_outside_any_call_is_told_by_its_kind_alone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(tell_kind_of_error)
-        loop.call_exception_handler({"message": "secret", "exception": ValueError("secret")})
-
-    asyncio.run(run())
-
-    assert caplog.messages == ["an error of the gateway outside any call: ValueError"]
 
 
 CANARY = "canary-7f3a91"

@@ -90,12 +90,12 @@ def through_gateway(answer: bytes, request: bytes) -> bytes:
 
 
 def get(path: str = "/v1/models", method: str = "GET") -> bytes:
-    return f"{method} {path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n".encode()
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
 
 def post(body: dict[str, Any], path: str = CHAT) -> bytes:
     content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(content) + content
 
 

@@ -1,0 +1,172 @@
+"""One run of an agent behind the gateway: what came for it, and from its recorder to its trace in a folder.
+
+Whatever happens to the folder, the agent goes on: without a journal the recording is in memory, and a trace that cannot
+be written to its folder goes to a temporary one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from rotoscope.proxy.place import Place, claim
+from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.recorder import Recorder
+from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.model import Trace
+from rotoscope.traces.writer import save
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A recorder, and what came for it."""
+
+    recorder: Recorder
+    requests: int = 0
+    """How many requests may have been calls."""
+    calls: int = 0
+    """How many of them the recorder took for calls."""
+    answered: int = 0
+    """How many calls the upstream began to answer with status 200."""
+    failed: int = 0
+    """How many calls the upstream did not answer to the end."""
+    in_flight: int = 0
+    """How many requests are open."""
+    last_s: float = 0.0
+    """When the last request came or ended, on the gateway's clock."""
+    when_quiet: Callable[[], None] | None = field(default=None, repr=False)
+    """Called once, when no request is open any more."""
+
+    def began(self, at_s: float) -> None:
+        """Count a request in."""
+        self.requests += 1
+        self.in_flight += 1
+        self.last_s = at_s
+
+    def ended(self, at_s: float) -> None:
+        """Count a request out."""
+        self.in_flight -= 1
+        self.last_s = at_s
+        if not self.in_flight and self.when_quiet is not None:
+            told, self.when_quiet = self.when_quiet, None
+            told()
+
+
+@dataclass(slots=True, eq=False)
+class RecordedRun(Run):
+    """A run whose trace is written to a folder at its end."""
+
+    folder: Path = field(kw_only=True)
+    place: Place | None = field(kw_only=True)
+    """None where nothing could be claimed in the folder."""
+    journal: BinaryIO = field(kw_only=True, repr=False)
+
+    @property
+    def name(self) -> str:
+        """What the run is called in answers of the gateway: its number in the folder."""
+        return self.place.trace.name.partition(".")[0] if self.place else ""
+
+    def finish(self) -> Finished:
+        """End the recording, write the trace, then remove the journal. Never raises."""
+        try:
+            return self._finish()
+        except Exception as error:  # noqa: BLE001 - whatever fails here, the agent must not be hurt
+            return Finished(self, None, None, self._no_trace(type(error).__name__))
+        finally:
+            with contextlib.suppress(OSError):
+                self.journal.close()
+
+    def _finish(self) -> Finished:
+        trace = self.recorder.close()
+        if trace is not None:
+            return self._written(trace)
+        if self.answered:
+            return Finished(self, None, None, self._no_trace("it could not be made"))
+        self._remove_journal()
+        return Finished(self, None, None, "")
+
+    def _written(self, trace: Trace) -> Finished:
+        try:
+            target = self._target()
+            save(trace, target)
+        except (OSError, UnusableInput) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            return self._written_elsewhere(trace, reason or type(error).__name__)
+        self._remove_journal()
+        return Finished(self, trace, target, "")
+
+    def _target(self) -> Path:
+        """Return the file of the trace; under a new number where somebody removed the journal that held the old one."""
+        if self.place is None or not self.place.is_of(self.journal):
+            self.place = claim(self.folder)
+            self.journal.close()
+            self.journal = self.place.open_journal()
+        return self.place.trace
+
+    def _written_elsewhere(self, trace: Trace, reason: str) -> Finished:
+        try:
+            target = Path(tempfile.mkdtemp(prefix="rotoscope-")) / "run.trace.json"
+        except OSError:
+            return Finished(self, None, None, self._no_trace(reason))
+        try:
+            save(trace, target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                target.parent.rmdir()
+            return Finished(self, None, None, self._no_trace(reason))
+        self._remove_journal()
+        return Finished(self, trace, target, f"the trace is not in its folder: {reason}")
+
+    def _remove_journal(self) -> None:
+        if self.place is not None and self.place.is_of(self.journal):
+            self.place.give_up()
+
+    def _no_trace(self, reason: str) -> str:
+        is_kept = self.place is not None and self.place.is_of(self.journal) and os.fstat(self.journal.fileno()).st_size
+        hint = f"; 'rotoscope recover {self.place.journal}' tries again" if self.place and is_kept else ""
+        return f"RECORDING FAILED: there is no trace: {reason}{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What became of a run."""
+
+    run: Run
+    trace: Trace | None
+    path: Path | None
+    """Where the trace is; None where no call was recorded, or it could not be written."""
+    trouble: str
+    """Why it is not where it should be, empty when all is well."""
+
+
+def begin(place: Place, campaign: Campaign | None) -> RecordedRun:
+    """Begin a run at a place that was claimed for it. Raises UnusableInput."""
+    try:
+        journal = place.open_journal()
+    except OSError as error:
+        raise UnusableInput(f"{place.journal}: cannot be written: {error.strerror}") from error
+    return _run(place.journal.parent, place, journal, campaign)
+
+
+def begin_in(folder: Path, campaign: Campaign | None) -> RecordedRun:
+    """Begin a run under the next free number of a folder; in memory alone where that cannot be. Never raises."""
+    try:
+        return begin(claim(folder), campaign)
+    except UnusableInput as error:
+        _log.warning("%s: the recording goes on in memory", error)
+    return _run(folder, None, open(os.devnull, "wb", buffering=0), campaign)
+
+
+def _run(folder: Path, place: Place | None, journal: BinaryIO, campaign: Campaign | None) -> RecordedRun:
+    writer = JournalWriter(journal)
+    key, id_ = (campaign.key, campaign.id) if campaign is not None else (None, None)
+    return RecordedRun(Recorder(writer, key=key, campaign=id_), folder=folder, place=place, journal=journal)

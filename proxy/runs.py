@@ -1,0 +1,182 @@
+"""Which run a request belongs to, and when a run ends.
+
+Decided by, in this order: our header `x-rotoscope-run`, `/run/NAME` in the path, the session that the client names in its
+own headers, the port. A run ends when nothing came for it for so long, when somebody ends it by name, or with the gateway.
+Names and sessions are held in memory while their run is open, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from rotoscope.proxy.run import Finished, RecordedRun
+
+_log = logging.getLogger(__name__)
+
+RUN_HEADER = "x-rotoscope-run"
+
+MOST_OPEN = 200
+"""Beyond as many open runs the one that is quiet for longest ends, so that descriptors do not run out."""
+DRAIN_S = 2.0
+"""How long requests of a run that is ended may take; what comes later is forwarded, but not in the trace."""
+
+_SESSION_HEADERS = (
+    ("x-claude-code-session-id", ""),
+    ("session-id", ""),
+    ("session_id", ""),
+    ("x-dynamo-session-id", "x-dynamo-parent-session-id"),
+    ("x-session-id", "x-parent-session-id"),
+    ("x-litellm-session-id", ""),
+    ("helicone-session-id", ""),
+)
+"""Headers in which clients name a session, and the one that began it."""
+
+
+class RunKey(NamedTuple):
+    """What holds the requests of a run together."""
+
+    kind: str
+    value: str
+
+
+class Runs:
+    """The open runs of a gateway, each with a recorder of its own."""
+
+    def __init__(
+        self,
+        begin: Callable[[], RecordedRun],
+        *,
+        finished: Callable[[Finished, str], None],
+        settle: Callable[[], Awaitable[None]] | None = None,
+        by_session: bool = False,
+        idle_s: float | None = None,
+        drain_s: float = DRAIN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin runs with `begin`; `finished` is told of each that ended, with the name that the person gave it.
+
+        `settle` waits for what is still to be learnt of calls that have ended.
+        """
+        self._begin = begin
+        self._finished = finished
+        self._settle = settle
+        self._by_session = by_session
+        self._idle_s = idle_s
+        self._drain_s = drain_s
+        self._clock = clock
+        self._open: dict[RunKey, RecordedRun] = {}
+        self._sessions: dict[str, RunKey] = {}
+        """The run of each session that began another."""
+        self._ending: set[asyncio.Task[Finished]] = set()
+        self.written = 0
+        """How many traces were written."""
+        self.unwritten = 0
+        """How many runs had calls and left no trace in their folder."""
+
+    @property
+    def open(self) -> list[RecordedRun]:
+        """The open runs, in the order in which they began."""
+        return list(self._open.values())
+
+    def adopt(self, run: RecordedRun) -> None:
+        """Let a run that has begun be that of all requests that say nothing of their run."""
+        self._open[RunKey("port", "")] = run
+
+    def find(self, headers: Mapping[str, str], *, name: str = "", port: str = "") -> RecordedRun:
+        """Return the run of a request, which begins when it is not open; `name` is the one in the path."""
+        key = self._key(headers, name, port)
+        run = self._open.get(key)
+        if run is None:
+            if len(self._open) >= MOST_OPEN:
+                self._end_quietest()
+            run = self._open[key] = self._begin()
+            run.last_s = self._clock()
+        return run
+
+    async def end(self, name: str) -> Finished | None:
+        """End the run of a name and write its trace; None when it is not open."""
+        key = RunKey("name", name)
+        return await self._end(key) if key in self._open else None
+
+    async def end_all(self) -> list[Finished]:
+        """End all runs, oldest first; return those that ended now."""
+        finished = [await self._end(key) for key in list(self._open)]
+        if self._ending:
+            await asyncio.wait(self._ending)
+        return finished
+
+    async def end_idle_ones(self) -> None:
+        """End runs for which nothing comes any more, until cancelled."""
+        assert self._idle_s is not None
+        while True:
+            await asyncio.sleep(self.next_idle_s())
+            self.begin_to_end_idle()
+
+    def next_idle_s(self) -> float:
+        """Return how long it takes until the next run can be idle."""
+        assert self._idle_s is not None
+        quiet_since = min((run.last_s for run in self._open.values() if not run.in_flight), default=self._clock())
+        return max(self._idle_s / 20, quiet_since + self._idle_s - self._clock())
+
+    def begin_to_end_idle(self) -> None:
+        """Begin to end the runs that are idle now."""
+        assert self._idle_s is not None
+        now_s = self._clock()
+        for key, run in list(self._open.items()):
+            if not run.in_flight and now_s - run.last_s >= self._idle_s:
+                self._begin_to_end(key)
+
+    def _key(self, headers: Mapping[str, str], name: str, port: str) -> RunKey:
+        if name := headers.get(RUN_HEADER) or name:
+            return RunKey("name", name)
+        if self._by_session:
+            for header, parent_header in _SESSION_HEADERS:
+                if session := headers.get(header):
+                    return self._key_of_session(session, headers.get(parent_header, "") if parent_header else "")
+        return RunKey("port", port)
+
+    def _key_of_session(self, session: str, parent: str) -> RunKey:
+        """Return the run of a session: that of the one that began it, where there is one."""
+        if session not in self._sessions:
+            begun_by = self._sessions.get(parent) or RunKey("session", parent or session)
+            self._sessions[session] = begun_by
+            if parent:
+                self._sessions[parent] = begun_by
+        return self._sessions[session]
+
+    def _end_quietest(self) -> None:
+        quiet = [key for key, run in self._open.items() if not run.in_flight]
+        if quiet:
+            _log.warning("%d runs are open: the one that is quiet for longest ends", MOST_OPEN)
+            self._begin_to_end(min(quiet, key=lambda key: self._open[key].last_s))
+
+    def _begin_to_end(self, key: RunKey) -> asyncio.Task[Finished]:
+        run = self._open.pop(key)
+        self._sessions = {session: of for session, of in self._sessions.items() if of != key}
+        task = asyncio.create_task(self._finish(run, key.value if key.kind == "name" else ""))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def _end(self, key: RunKey) -> Finished:
+        return await asyncio.shield(self._begin_to_end(key))  # who asked for it may leave, the trace is written
+
+    async def _finish(self, run: RecordedRun, name: str) -> Finished:
+        if run.in_flight:
+            quiet = asyncio.Event()
+            run.when_quiet = quiet.set
+            try:
+                await asyncio.wait_for(quiet.wait(), self._drain_s)
+            except TimeoutError:
+                run.when_quiet = None
+        if self._settle is not None:
+            await self._settle()
+        finished = await asyncio.to_thread(run.finish)
+        self.written += finished.path is not None
+        self.unwritten += bool(finished.trouble)
+        self._finished(finished, name)
+        return finished

@@ -1,0 +1,139 @@
+"""A gateway with its runs for as long as a block runs: what `record` and `proxy` have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from rotoscope.proxy.desk import desk_of
+from rotoscope.proxy.door import Door
+from rotoscope.proxy.gateway import Gateway, Notice
+from rotoscope.proxy.measure import Measurer
+from rotoscope.proxy.run import Finished, RecordedRun, begin_in
+from rotoscope.proxy.runs import Runs
+from rotoscope.proxy.telling import tell_kind_of_error
+from rotoscope.proxy.upstream import Upstream, open_session
+from rotoscope.recorder.campaigns import Campaign
+
+_log = logging.getLogger(__name__)
+
+DRAIN_S = 2.0
+"""How long requests that are open at the end may take; a process that was left behind may still be talking."""
+MEASURING_S = 60.0
+"""How long measuring may go on after a run's last answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a gateway stands before its upstream."""
+
+    upstream: Upstream
+    folder: Path
+    """Where traces go."""
+    campaign: Campaign
+    """What its runs share."""
+    measure: bool = False
+    """Ask the upstream for the token ids of each prompt, which sends it a second time."""
+    by_session: bool = False
+    """Give each session that a client names a run of its own."""
+    idle_s: float | None = None
+    """End runs for which nothing came for so long."""
+    host: str = "127.0.0.1"
+    ports: Sequence[int] = (0,)
+    door: Door = field(default_factory=Door)
+    drain_s: float = DRAIN_S
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """A gateway that stands, and its runs."""
+
+    gateway: Gateway
+    runs: Runs
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    """Cuts open requests at once when the gateway ends."""
+
+
+@contextlib.asynccontextmanager
+async def standing(
+    how: Standing,
+    *,
+    finished: Callable[[Finished, str], None],
+    first: RecordedRun | None = None,
+    notice: Notice = _log.warning,
+) -> AsyncIterator[Stood]:
+    """Run a gateway; at its end all traces are written. `first` is a run that has begun, `finished` is told of each.
+
+    Raises UnusableInput when it cannot listen.
+    """
+    asyncio.get_running_loop().set_exception_handler(tell_kind_of_error)
+    async with open_session(how.upstream) as session, _measuring(how, session, notice) as measurer:
+        runs = Runs(
+            lambda: begin_in(how.folder, how.campaign),
+            finished=finished,
+            settle=None if measurer is None else lambda: measurer.finish(timeout_s=MEASURING_S),
+            by_session=how.by_session,
+            idle_s=how.idle_s,
+        )
+        if first is not None:
+            runs.adopt(first)
+        gateway = Gateway(
+            how.upstream,
+            runs,
+            session=session,
+            notice=notice,
+            door=how.door,
+            desk=lambda request, path: desk_of(gateway, runs)(request, path),
+            measurer=measurer,
+        )
+        stood = Stood(gateway, runs)
+        try:
+            await gateway.start(how.host, how.ports)
+            async with _ending_idle_ones(how, runs):
+                yield stood
+        finally:
+            await gateway.stop(drain_s=how.drain_s, hurry=stood.hurry)
+            await runs.end_all()
+
+
+def keep_prompts_off_the_disk() -> None:
+    """Let no crash write the memory to disk, which holds prompts while calls are open."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+@contextlib.asynccontextmanager
+async def _ending_idle_ones(how: Standing, runs: Runs) -> AsyncIterator[None]:
+    if how.idle_s is None:
+        yield
+        return
+    async with _task(runs.end_idle_ones()):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _measuring(how: Standing, session: aiohttp.ClientSession, notice: Notice) -> AsyncIterator[Measurer | None]:
+    if not how.measure:
+        yield None
+        return
+    measurer = Measurer(how.upstream, session, notice=notice)
+    async with _task(measurer.run()):
+        yield measurer
+
+
+@contextlib.asynccontextmanager
+async def _task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do something beside the block for as long as it runs."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

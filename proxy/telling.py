@@ -1,0 +1,48 @@
+"""What the person who records is told, on standard error: standard output belongs to the command."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from typing import Any
+
+from rotoscope.proxy.run import Finished
+from rotoscope.proxy.summary import counted, summary
+
+_log = logging.getLogger(__name__)
+
+
+def say(line: str) -> None:
+    """Tell one thing."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"rotoscope: {line}\n")
+        sys.stderr.flush()
+
+
+def about(finished: Finished) -> list[str]:
+    """Return what there is to tell of a run that ended; nothing when nothing was recorded."""
+    lines = summary(finished.trace) if finished.trace is not None else []
+    if finished.trouble:
+        lines.append(finished.trouble)
+    if finished.path is not None:
+        lines.append(f"trace: {finished.path}")
+    return lines
+
+
+def about_in_one_line(finished: Finished) -> str:
+    """Return the same in one line, for where runs are many."""
+    if finished.trace is None or finished.path is None:
+        return finished.trouble or "nothing was recorded"
+    calls = list(finished.trace.calls())
+    tokens = sum(call.prompt_tokens for call in calls), sum(call.completion_tokens for call in calls)
+    line = (
+        f"{counted(len(calls), 'call')}, {tokens[0]:,} prompt tokens, {tokens[1]:,} completion tokens: {finished.path}"
+    )
+    return f"{line} ({finished.trouble})" if finished.trouble else line
+
+
+def tell_kind_of_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell that something went wrong outside any call, without the text of it, which may hold what passed."""
+    _log.warning("an error of the gateway outside any call: %s", type(context.get("exception")).__name__)

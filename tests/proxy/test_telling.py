@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from rotoscope.proxy.run import Finished, begin_in
+from rotoscope.proxy.telling import about, about_in_one_line, tell_kind_of_error
+from rotoscope.testing import make_trace
+
+
+def test_run_without_calls_has_nothing_to_tell(tmp_path: Path) -> None:
+    finished = begin_in(tmp_path, None).finish()
+
+    assert about(finished) == []
+    assert about_in_one_line(finished) == "nothing was recorded"
+
+
+def test_trace_that_is_elsewhere_is_told_with_the_reason(tmp_path: Path) -> None:
+    run, trace = begin_in(tmp_path, None), make_trace()
+    run.finish()
+    finished = Finished(run, trace, tmp_path / "x.trace.json", "the folder is full")
+
+    assert about(finished)[-2:] == ["the folder is full", f"trace: {tmp_path / 'x.trace.json'}"]
+    assert about_in_one_line(finished).endswith(f": {tmp_path / 'x.trace.json'} (the folder is full)")
+
+
+def test_recording_that_failed_is_told_without_a_trace(tmp_path: Path) -> None:
+    run = begin_in(tmp_path, None)
+    run.finish()
+    finished = Finished(run, None, None, "RECORDING FAILED")
+
+    assert about(finished) == ["RECORDING FAILED"]
+    assert about_in_one_line(finished) == "RECORDING FAILED"
+
+
+def test_error_outside_any_call_is_told_by_its_kind_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(tell_kind_of_error)
+        loop.call_exception_handler({"message": "secret", "exception": ValueError("secret")})
+
+    asyncio.run(run())
+
+    assert caplog.messages == ["an error of the gateway outside any call: ValueError"]
