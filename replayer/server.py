@@ -34,6 +34,8 @@ class Server:
     """Ids of ordinary tokens, if it says how many ids there are."""
     context_tokens: int | None = None
     """Most tokens of a prompt and its output together, if it says so."""
+    is_listed: bool = True
+    """False where it lists its models and this is none of them: an adapter or another name perhaps, or an error."""
     simulated: bool = False
     profile: str | None = None
     """Name and block size of the cache's profile, which only a simulator tells."""
@@ -78,6 +80,7 @@ async def ask_server(
     if model is None:
         model = _only_model(url, status, body, list(cards))
     server = _server(model, cards.get(model) or (next(iter(cards.values())) if len(cards) == 1 else {}))
+    server = replace(server, is_listed=not cards or model in cards)
     return server if engine is None else replace(server, engine=engine_named(engine))
 
 
@@ -114,7 +117,7 @@ def _advice(kind: FailureKind) -> str:
     if kind in (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN):
         return "name the environment variable that holds the key with --api-key-env"
     if kind is FailureKind.NOT_FOUND:
-        return "check --url, or name the model with --model"
+        return "check the URL, or name the model with --model"
     return "name the model with --model"
 
 
@@ -138,16 +141,16 @@ def _positive(value: Any) -> int | None:
 
 def _unreachable(url: URL, error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"{_shown(url)} does not answer: check --url, or wait longer with --timeout"
+        return f"{_shown(url)} does not answer: check the URL, or wait longer with --timeout"
     if not isinstance(error, aiohttp.ClientError | OSError):  # a host name that is none
-        return f"{_shown(url)} is no address of a server: correct --url"
+        return f"{_shown(url)} is no address of a server: correct the URL"
     kind = failure_of_client_error(error, answered=False).kind
     reason = {
         FailureKind.REFUSED: "nothing listens at",
         FailureKind.DNS: "no such host as in",
         FailureKind.DISCONNECTED: "the connection was closed by",
     }.get(kind, "cannot connect to")
-    return f"{reason} {_shown(url)}: start the server or correct --url"
+    return f"{reason} {_shown(url)}: start the server or correct the URL"
 
 
 def _shown(url: URL) -> str:

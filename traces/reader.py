@@ -79,8 +79,10 @@ def _parse_lenient(data: bytes) -> Any:
         end = len(error.doc.rstrip())
         cut_word = error.pos >= end - len("Infinity") and not error.doc.rstrip().endswith("}")
         if error.pos >= end or cut_word or error.msg.startswith("Unterminated"):
-            raise TraceError(f"the file ends in the middle, at line {error.lineno}: truncated") from error
-        raise TraceError(f"not JSON at line {error.lineno} column {error.colno}: {error.msg.lower()}") from error
+            where = f", at line {error.lineno}" if error.lineno > 1 else ""
+            raise TraceError(f"the file ends in the middle{where}: truncated") from error
+        where = f"line {error.lineno} column" if "\n" in error.doc.strip() else "column"
+        raise TraceError(f"not JSON at {where} {error.colno}: {error.msg.lower()}") from error
     except (RecursionError, ValueError) as error:
         raise TraceError("not usable JSON: nested too deeply or a number too long") from error
 

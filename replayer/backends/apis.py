@@ -80,7 +80,7 @@ class Api:
 def api_named(name: str) -> Api:
     """Return an API by its name; raise UnusableInput for another one."""
     if name not in APIS:
-        raise UnusableInput(f"no API {name!r}: choose one of {', '.join(APIS)}")
+        raise UnusableInput(f"no API {name!r}: choose one of auto, {', '.join(APIS)}")
     return APIS[name]
 
 

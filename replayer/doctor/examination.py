@@ -10,7 +10,7 @@ from rotoscope.replayer.backends.engines import ANY_ENGINE, engine_named
 from rotoscope.replayer.connection import client_session
 from rotoscope.replayer.doctor.asking import Asker
 from rotoscope.replayer.doctor.caching import check_caching
-from rotoscope.replayer.doctor.checks import Check, Diagnosis, Known, fail, none, ok
+from rotoscope.replayer.doctor.checks import Check, Diagnosis, Known, fail, none, ok, warn
 from rotoscope.replayer.doctor.conversing import check_chat
 from rotoscope.replayer.doctor.counting import Counters, check_counters, check_endpoint
 from rotoscope.replayer.doctor.endpoints import check_apis, check_context, check_tokenizer
@@ -70,7 +70,7 @@ async def examine_async(examination: Examination, *, watch: Callable[[str], None
         server = await ask_server(http, url, model=examination.model, timeout_s=timeout_s, engine=examination.engine)
         known = Known(server, context_tokens=server.context_tokens)
         wire = Wire(http, url, timeout_s=timeout_s)
-        checks = [_reached(server), ok("model", public_model_name(server.model)), _vocabulary(server)]
+        checks = [_reached(server), _model(server), _vocabulary(server)]
         checks += await _checks(wire, known, watch, pause_s=examination.pause_s)
     command = replay_command(
         known, url, model=examination.model, engine=examination.engine, api_key_env=examination.api_key_env
@@ -118,6 +118,12 @@ async def _checks(wire: Wire, known: Known, watch: Callable[[str], None], *, pau
 def _reached(server: Server) -> Check:
     kind = "a simulator" if server.simulated else f"engine {server.engine.name} by its own word"
     return ok("server", f"answers, {'engine not told' if server.engine is ANY_ENGINE else kind}")
+
+
+def _model(server: Server) -> Check:
+    if server.is_listed:
+        return ok("model", public_model_name(server.model))
+    return warn("model", f"{public_model_name(server.model)}, which /v1/models does not list", "check --model")
 
 
 def _vocabulary(server: Server) -> Check:

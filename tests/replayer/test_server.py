@@ -117,7 +117,7 @@ async def test_a_model_by_another_name_is_the_only_one_there_is() -> None:
     card: dict[str, Any] = {"id": "tiny", "owned_by": "vllm", "meta": {"n_vocab": 50_000}}
 
     assert await asked(offering(card), model="alias") == Server(
-        "alias", engine=ENGINES["vllm"], vocabulary=Vocabulary(1000, 49_000)
+        "alias", engine=ENGINES["vllm"], vocabulary=Vocabulary(1000, 49_000), is_listed=False
     )
 
 
@@ -133,7 +133,7 @@ async def test_a_server_without_models_needs_one_named() -> None:
         await asked(offering())
 
 
-@pytest.mark.parametrize(("status", "advice"), [(401, "--api-key-env"), (404, "check --url"), (500, "--model")])
+@pytest.mark.parametrize(("status", "advice"), [(401, "--api-key-env"), (404, "check the URL"), (500, "--model")])
 @in_event_loop
 async def test_a_refusal_says_what_to_do(status: int, advice: str) -> None:
     with pytest.raises(RunFailed, match=f"status {status} .*{advice}"):
@@ -143,6 +143,13 @@ async def test_a_refusal_says_what_to_do(status: int, advice: str) -> None:
 @in_event_loop
 async def test_with_a_model_given_the_list_is_not_needed() -> None:
     assert await asked(refusing(404), model="m") == Server("m")
+
+
+@in_event_loop
+async def test_a_model_that_is_none_of_those_listed_is_taken_and_told() -> None:
+    listing = offering({"id": "b", "meta": {"n_vocab": 1000}})
+
+    assert [(await asked(listing, model=name)).is_listed for name in (None, "b", "a")] == [True, True, False]
 
 
 @pytest.mark.parametrize("body", [b"[]", b"nothing", b'{"data":7}', b'{"data":[7,{"id":8},{"id":"m","meta":[]}]}'])
@@ -179,7 +186,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
 @in_event_loop
 async def test_a_host_name_that_is_none_is_no_traceback() -> None:
     async with aiohttp.ClientSession() as http:
-        with pytest.raises(RunFailed, match="correct --url"):
+        with pytest.raises(RunFailed, match="correct the URL"):
             await ask_server(http, api_url(f"http://{'a' * 70}"), model=None, timeout_s=PLENTY_S)
 
 

@@ -79,5 +79,5 @@ def test_a_models_name_is_sent_as_it_is(api: str, model: str) -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UnusableInput, match="choose one of completions, generate, chat, responses, messages"):
+    with pytest.raises(UnusableInput, match="choose one of auto, completions, generate, chat, responses, messages"):
         api_named("embeddings")

@@ -132,6 +132,15 @@ async def test_a_model_that_was_given_need_not_be_told(fault: Handler) -> None:
 
 
 @in_event_loop
+async def test_a_model_that_the_server_does_not_list_is_a_warning() -> None:
+    async with serving(Patient().handlers()) as url:
+        diagnosis = await examined(url, model="mine")
+
+    assert by_name(diagnosis)["model"].verdict == "warn"
+    assert by_name(diagnosis)["model"].seen == "mine, which /v1/models does not list"
+
+
+@in_event_loop
 async def test_a_server_that_never_answers_is_asked_only_a_few_times() -> None:
     requests = 0
 

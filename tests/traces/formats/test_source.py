@@ -24,6 +24,14 @@ def test_a_line_that_is_no_json_is_named() -> None:
     assert caught.value.line == 2
 
 
+def test_a_damaged_line_has_one_number() -> None:
+    for data, message in ((b'{}\n{"a" 1}\n', "x:2: not JSON at column 6: .*"), (b'{}\n{"a":', "x:2: the file ends .*")):
+        with pytest.raises(TraceError, match=f"^{message}$") as caught:
+            list(Source.of_bytes(data, "x").lines())
+
+        assert "line" not in str(caught.value)
+
+
 def test_a_compressed_file_is_read_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(gzip.compress(LINES))

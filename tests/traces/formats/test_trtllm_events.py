@@ -59,7 +59,7 @@ def test_damage_is_named_with_event_and_field_and_quotes_no_text(event: Json, er
         (b"", "expected a JSON object, found an empty file"),
         (b"[]", "expected an object, found a list"),
         (trtllm(USER)[:-9], "truncated"),
-        (b'{"trace_id": "x", "events": [}', "not JSON at line 1"),
+        (b'{"trace_id": "x", "events": [}', "not JSON at column 30"),
         (b'{"trace_id": "x", "events": [\xff]}', "expected UTF-8"),
         (b'{"trace_id": "x", "events": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"trace_id": "x", "events": [' + b"9" * 5000 + b"]}", "number too long"),
