@@ -28,7 +28,7 @@ class Built:
 
 def build_trace(journal: Journal) -> Built:
     """Compute the trace of a recording. Raises TraceError when the records contradict one another."""
-    run = gather(journal.records)
+    run = gather(journal.records, journal.header.tokenizer)
     trace = _trace(journal.header, run) if run.calls else None
     if trace is not None:
         validate(trace)
@@ -40,8 +40,8 @@ def _trace(header: JournalHeader, run: SeenRun) -> Trace:
     widen(found)
     turns = Threader(run).turns()
     lanes = find_lanes(run.calls, turns)
-    counted = any(call.reported_prompt_tokens is not None for call in run.calls)
-    source: TokenSource = "usage" if counted else "estimate"
+    told = any(call.reported_prompt_tokens is not None for call in run.calls)
+    source: TokenSource = "usage" if told else run.sizes.source
     trace = Trace(
         trace_id=header.trace_id,
         campaign=header.campaign,

@@ -6,17 +6,29 @@ counts among that call's `attempts`. What was refused with a status of 400 to 49
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import inf
 
+from rotoscope.recorder.part_sizes import BYTES_PER_TOKEN, PartSizes
 from rotoscope.recorder.part_tree import PartTree
-from rotoscope.traces.journal import CallEnded, CallMeasured, CallOpened, JournalRecord, PartSeen
+from rotoscope.recorder.rendering import (
+    ANSWER_HEADER_TOKENS,
+    BYTES_DEVIATION,
+    COUNTED_DEVIATION,
+    Observation,
+    Rendering,
+    learn,
+)
+from rotoscope.traces.journal import CallEnded, CallMeasured, CallOpened, JournalRecord, PartCounted, PartSeen
 from rotoscope.traces.model import FinishReason, TokenSource
 
 MEASURED: TokenSource = "tokenizer:server"
-BYTES_PER_TOKEN = 4
-"""A usual ratio, where nothing better is known."""
+_LEAST_OUTPUT_TOKENS = 16
+"""A shorter output says little of a tokenizer."""
+_CALL_NOISE_TOKENS = 8
+"""How far a server may write a tool call otherwise than we count it."""
 
 
 @dataclass(slots=True)
@@ -43,6 +55,11 @@ class SeenCall:
     @property
     def head(self) -> int:
         return self.opened.head
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its prompt is text or token ids, without a template."""
+        return self.opened.dialect == "completions"
 
     @property
     def start_ms(self) -> float:
@@ -90,14 +107,18 @@ class SeenRun:
     """Calls whose measured prompts are what the server counted."""
     refused: int
     """Requests that the server refused and that were not sent again."""
+    sizes: PartSizes
+    renderings: dict[int, Rendering]
+    """What the server of each domain makes of sizes."""
 
 
-def gather(records: Iterable[JournalRecord]) -> SeenRun:
-    """Sort the records of a journal into calls."""
+def gather(records: Iterable[JournalRecord], tokenizer: str | None = None) -> SeenRun:
+    """Sort the records of a journal into calls; `tokenizer` is what counted texts."""
     parts: list[PartSeen] = []
     opened: list[CallOpened] = []
     ends: dict[int, CallEnded] = {}
     measured: dict[int, CallMeasured] = {}
+    counts: dict[int, PartCounted] = {}
     for record in records:
         match record:
             case PartSeen():
@@ -108,12 +129,18 @@ def gather(records: Iterable[JournalRecord]) -> SeenRun:
                 ends[record.call] = record
             case CallMeasured():
                 measured.setdefault(record.call, record)
+            case PartCounted():
+                counts[record.part] = record
     tree = PartTree(parts)
     attempts, refused = _fold_attempts(opened, ends)
     kept = [call for call in opened if call.call in attempts]
     calls = tuple(_seen(number, x, ends.get(x.call), tree, attempts[x.call]) for number, x in enumerate(kept))
     exact = frozenset(call.number for call in calls if _trust(call, measured))
-    return SeenRun(tree, calls, tuple(measured.values()), exact, refused)
+    sizes = PartSizes(tree, counts, tokenizer)
+    renderings = _renderings(calls, sizes)
+    for call in calls:
+        _count(call, sizes, renderings[call.domain].ratio)
+    return SeenRun(tree, calls, tuple(measured.values()), exact, refused, sizes, renderings)
 
 
 def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tuple[dict[int, int], int]:
@@ -154,7 +181,9 @@ def _is_failed(end: CallEnded | None) -> bool:
 def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree, attempts: int) -> SeenCall:
     tokens, source, reasoning = _completion(end)
     reported = None if end is None else end.prompt_tokens
-    prompt_source: TokenSource = "estimate" if reported is None else "usage"
+    prompt_source: TokenSource = "usage"
+    if end is None or reported is None or end.is_prompt_split:
+        prompt_source = "estimate"
     return SeenCall(
         number=number,
         opened=opened,
@@ -192,3 +221,53 @@ def _trust(call: SeenCall, measured: dict[int, CallMeasured]) -> bool:
     if call.reported_prompt_tokens is None:
         call.reported_prompt_tokens, call.prompt_source = record.prompt_tokens, MEASURED
     return True
+
+
+def _renderings(calls: Sequence[SeenCall], sizes: PartSizes) -> dict[int, Rendering]:
+    """Return what the usage of each domain's calls tells of its template and tokenizer."""
+    deviation = BYTES_DEVIATION if sizes.source == "estimate" else COUNTED_DEVIATION
+    seen: dict[int, list[Observation]] = {}
+    for call in calls:
+        seen.setdefault(call.domain, []).extend(_observed(call, sizes))
+    return {domain: learn(observed, ratio_deviation=deviation) for domain, observed in seen.items()}
+
+
+def _observed(call: SeenCall, sizes: PartSizes) -> Iterator[Observation]:
+    """Yield what the server counted of a call's prompt, and of its output where all of it was delivered."""
+    head, answer = call.head, call.answer
+    if call.reported_prompt_tokens is not None:
+        messages = sizes.messages_up_to(head)
+        yield Observation(
+            call.reported_prompt_tokens - (ANSWER_HEADER_TOKENS if messages else 0.0),
+            sizes.up_to(head),
+            messages,
+            noise=1.0 + sizes.thinking_up_to(head) + _doubt(sizes, sizes.uncounted_up_to(head)),
+        )
+    is_whole = call.finish_reason in ("stop", "tool_calls", "length") and not call.hides_thinking
+    if call.completion_source != "usage" or answer is None or not is_whole:
+        return
+    size = sizes.text(answer) + sizes.reasoning(answer)
+    if size >= _LEAST_OUTPUT_TOKENS and call.completion_tokens <= 2 * size:  # more of it is thinking that is not told
+        doubt = _doubt(sizes, 0.0 if sizes.is_counted(answer) else size)
+        yield Observation(call.completion_tokens, size, 0, noise=2.0 + _CALL_NOISE_TOKENS * len(call.tools) + doubt)
+
+
+def _doubt(sizes: PartSizes, uncounted: float) -> float:
+    """Return how far the size of text that was not counted may be off; of sizes by bytes it is the ratio's."""
+    is_by_bytes = sizes.source == "estimate" and uncounted < inf
+    return 0.0 if is_by_bytes else uncounted / BYTES_PER_TOKEN
+
+
+def _count(call: SeenCall, sizes: PartSizes, ratio: float) -> None:
+    """Let the tokenizer at hand count what the server did not tell."""
+    if call.reported_prompt_tokens is None:
+        call.prompt_source = sizes.source_up_to(call.head)
+    end, answer = call.end, call.answer
+    if end is None or answer is None or sizes.source_of(answer) == "estimate":
+        return
+    reasoning = sizes.reasoning(answer)
+    size = sizes.text(answer) + reasoning
+    if end.completion_tokens is None:
+        call.completion_tokens, call.completion_source = round(ratio * size), sizes.source
+    if end.reasoning_tokens is None and size:
+        call.reasoning_tokens = min(round(call.completion_tokens * reasoning / size), call.completion_tokens)

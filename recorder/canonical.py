@@ -10,6 +10,9 @@ anew. Cache marks (`cache_control`) and refusals are in neither.
 from __future__ import annotations
 
 import contextlib
+import json
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +31,8 @@ _ROLES: dict[str, PartRole] = {
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 MEDIA_TOKENS = 65_536
 """What an image or a sound may take at most."""
+_RENDERED = ("functions", "documents")
+"""What beside the tools a template writes out."""
 _ESCAPES = 3
 """JSON without other characters than ASCII writes six bytes for a character that UTF-8 writes in two."""
 _LAYOUT = 4
@@ -45,6 +50,22 @@ class Part:
     most_tokens: int
     reasoning_bytes: int = 0
     has_calls: bool = False
+    has_media: bool = False
+    texts: tuple[str, ...] = field(default=(), repr=False)
+    calls: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
+    """Id, name and arguments of each."""
+    reasoning: str = field(default="", repr=False)
+    schemas: tuple[Any, ...] = field(default=(), repr=False)
+    """What a template renders as JSON."""
+
+    @property
+    def countable(self) -> str:
+        """Its text as most templates write it, without thinking; empty for token ids."""
+        if self.role == "text":
+            return self.loose.decode(errors="replace") if self.exact.startswith(b"t") else ""
+        calls = [f'{{"name": "{name}", "arguments": {arguments or "{}"}}}' for _, name, arguments in self.calls]
+        schemas = [json.dumps(schema, ensure_ascii=False) for schema in self.schemas]
+        return "".join(self.texts) + "\n".join([*calls, *schemas])
 
 
 def message_part(message: dict[str, Any]) -> Part:
@@ -76,7 +97,29 @@ def answer_part(content: str, calls: list[tuple[str, str, str]], reasoning: str)
 def tools_part(tools: Any, rest: dict[str, Any]) -> Part:
     """Return the tool schemas, with what else a template may read, as one part."""
     exact = orjson.dumps([tools, rest], option=orjson.OPT_SORT_KEYS)
-    return Part("tools", exact, exact, len(exact), _LAYOUT * _most(exact))
+    named = [tools, *(rest.get(name) for name in _RENDERED)]
+    schemas = [schema for value in named if value for schema in (value if isinstance(value, list) else [value])]
+    return Part("tools", exact, exact, len(exact), _LAYOUT * _most(exact), schemas=tuple(schemas))
+
+
+ID_BYTES = 4
+"""A token id of a prompt without a template takes so many bytes."""
+
+
+def text_part(text: str | bytes) -> Part:
+    """Return a stretch of plain text, which is rendered as it is."""
+    data = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
+    return Part("text", b"t" + data, data, len(data), len(data))
+
+
+def id_bytes(ids: Sequence[int]) -> bytes:
+    """Return token ids as bytes, `ID_BYTES` each. Raises OverflowError or TypeError when one is none."""
+    return array("I", ids).tobytes()
+
+
+def ids_part(data: bytes) -> Part:
+    """Return a stretch of token ids, as bytes of `ID_BYTES` each."""
+    return Part("text", b"i" + data, data, len(data), len(data) // ID_BYTES)
 
 
 def reasoning_of(message: dict[str, Any]) -> str:
@@ -104,7 +147,19 @@ def _part(
         loose += orjson.dumps(media, option=orjson.OPT_SORT_KEYS)
     most = (_LAYOUT if calls else 1) * _most(exact) + MEDIA_TOKENS * len(media)
     text_bytes = sum(len(text.encode()) for text in texts) + sum(len(name) + len(args) for _, name, args in calls)
-    return Part(role, exact, loose, text_bytes, most, len(reasoning.encode()), bool(calls))
+    return Part(
+        role,
+        exact,
+        loose,
+        text_bytes,
+        most,
+        len(reasoning.encode()),
+        bool(calls),
+        bool(media),
+        texts=tuple(texts),
+        calls=tuple(calls),
+        reasoning=reasoning,
+    )
 
 
 def _content(content: Any) -> tuple[list[str], list[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rotoscope.recorder.dialects.answer import Answer
 from rotoscope.recorder.dialects.output import Output
@@ -68,6 +69,7 @@ class RecordedExchange(Exchange):
         super().__init__(upstream_body)
         self._run = run
         self._asked = asked
+        self._has_ids = bool(asked.ids)
         self._calls = calls
         self._at_s = at_s
         self._now_s = at_s
@@ -77,6 +79,9 @@ class RecordedExchange(Exchange):
         self._whole: list[bytes] = []
         self._whole_bytes = 0
         self._is_given_up = False
+        if asked.ids:
+            self._run.write([record for output, ids in enumerate(asked.ids) for record in self._measured(ids, output)])
+            self._asked = replace(asked, ids=())
 
     @property
     def recorded(self) -> bool:
@@ -127,19 +132,18 @@ class RecordedExchange(Exchange):
         if not ids or self._run.is_closed:
             return
         try:
-            self._run.write(self._measured(ids))
+            self._run.write(self._measured(ids, 0))
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._run.report("a measured prompt", error)
 
-    def _measured(self, ids: Sequence[int]) -> list[CallMeasured]:
-        prompts = self._run.measured(self._asked.domain)
-        of, tokens = prompts.add(self._calls[0], ids)
-        first = CallMeasured(call=self._calls[0], of=of, tokens=tokens, prompt_tokens=len(ids))
-        others = [
-            CallMeasured(call=call, of=self._calls[0], tokens=len(ids), prompt_tokens=len(ids))
-            for call in self._calls[1:]
+    def _measured(self, ids: Sequence[int], prompt: int) -> list[CallMeasured]:
+        """Measure a prompt of the request, by its number; its choices have it in common."""
+        first, *others = self._calls[prompt * self._asked.choices : (prompt + 1) * self._asked.choices]
+        of, tokens = self._run.measured(self._asked.domain).add(first, ids)
+        return [
+            CallMeasured(call=first, of=of, tokens=tokens, prompt_tokens=len(ids)),
+            *(CallMeasured(call=call, of=first, tokens=len(ids), prompt_tokens=len(ids)) for call in others),
         ]
-        return [first, *others]
 
     def _take(self, data: bytes) -> bool:
         assert self._answer is not None
@@ -196,9 +200,10 @@ class RecordedExchange(Exchange):
             self._run.write(self._ended(answer, at_s, reason))
 
     def _ended(self, answer: Answer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
-        parts = [output.sent_back() for output in answer.outputs]
+        parts = [x.sent_back_as_ids() if self._has_ids else x.sent_back() for x in answer.outputs]
         usage = answer.usage or Usage()
         shares = _shares(usage.completion_tokens, [part.text_bytes + part.reasoning_bytes for part in parts])
+        prompts = self._prompt_tokens(usage.prompt_tokens)
         records: list[JournalRecord] = []
         for index, (output, part, share) in enumerate(zip(answer.outputs, parts, shares, strict=True)):
             call = self._calls[index]
@@ -213,7 +218,7 @@ class RecordedExchange(Exchange):
                     finish_reason=reason or self._finish_reason(answer, output),
                     status=self._status,
                     ttft_ms=self._since_request_ms(output.first_at_s),
-                    prompt_tokens=usage.prompt_tokens,
+                    prompt_tokens=prompts[index // self._asked.choices],
                     completion_tokens=share,
                     reasoning_tokens=None if is_split else usage.reasoning_tokens,
                     cached_tokens=None if index else usage.cached_tokens,
@@ -225,6 +230,7 @@ class RecordedExchange(Exchange):
                     answer=known,
                     tools=tuple(self._run.tool(name) for name in output.tool_names),
                     is_split=is_split,
+                    is_prompt_split=len(prompts) > 1 and not self._has_ids,
                 )
             )
         last = records[0]
@@ -232,6 +238,13 @@ class RecordedExchange(Exchange):
         behind = self._asked.head(0) if last.answer is None else last.answer
         self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id)
         return records
+
+    def _prompt_tokens(self, counted: int | None) -> Sequence[int | None]:
+        """Share out what a server counted over the prompts of a request; those of token ids have their lengths."""
+        lengths = self._asked.lengths
+        if len(lengths) == 1:
+            return [counted]
+        return lengths if self._has_ids else [share or None for share in _shares(counted, list(lengths))]
 
     def _finish_reason(self, answer: Answer, output: Output) -> FinishReason:
         if answer.is_error or self._status >= 400:

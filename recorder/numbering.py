@@ -27,7 +27,7 @@ class NumberedPlaces:
 
     def __post_init__(self) -> None:
         for call in self.run.calls:
-            self.ends.append(self.tree(call).answer_start(self.head(call)))
+            self.ends.append(self.tree(call).prompt_end(call.path))
             if call.reported_prompt_tokens is not None:
                 self._measure(call, call.reported_prompt_tokens)
         self._raise_floors()
@@ -38,7 +38,8 @@ class NumberedPlaces:
     def tree(self, call: SeenCall) -> PlaceTree:
         """Return the places of a call's domain."""
         if call.domain not in self.trees:
-            self.trees[call.domain] = PlaceTree(self.run.tree)
+            rendering = self.run.renderings[call.domain]
+            self.trees[call.domain] = PlaceTree(self.run.tree, self.run.sizes, rendering)
         return self.trees[call.domain]
 
     def head(self, call: SeenCall) -> Place:
@@ -53,7 +54,8 @@ class NumberedPlaces:
         """Return the places that a call's output passes behind its prompt; none where its text is not known."""
         if call.answer is None:
             return []
-        return self.tree(call).steps(self.head(call), call.answer, has_reasoning=has_reasoning)[1:]
+        steps = self.tree(call).steps(self.head(call), call.answer, has_reasoning=has_reasoning)
+        return steps if self.run.tree[call.answer].role == "text" else steps[1:]
 
     def stream_tokens(self, number: int) -> int:
         """Return the length of a call's prompt and output."""
@@ -80,7 +82,19 @@ class NumberedPlaces:
         for has_reasoning, dropped in forms.items():
             places = self.answer(call, has_reasoning=has_reasoning)
             if places and places[-1].measured is None:
-                places[-1].measured = prompt_tokens + call.completion_tokens - dropped + END_MARK_TOKENS
+                places[-1].measured = prompt_tokens + call.completion_tokens - dropped + self._end_mark(call)
+
+    def _end_mark(self, call: SeenCall) -> int:
+        """Return by how many tokens an answer that is sent back is longer than its output.
+
+        A template writes its end mark behind it; of plain text the mark that ended it is no text.
+        """
+        part = None if call.answer is None else self.run.tree[call.answer]
+        if part is None or part.role != "text":
+            return END_MARK_TOKENS
+        if part.is_ids:
+            return part.most_tokens - call.completion_tokens
+        return -END_MARK_TOKENS if call.finish_reason == "stop" and call.completion_tokens else 0
 
     def _cap_shared_prefix(self, call: SeenCall) -> None:
         """Let a shared prefix end where measured prompts that begin with it still are alike."""
@@ -105,15 +119,8 @@ class NumberedPlaces:
                 place.floor = max(place.floor, self.bounds.floor(part))
 
     def _fill(self) -> None:
-        """Number what counted prompts pass first, then the others at the tokens a weight of their domain."""
-        scales: dict[int, float] = {}
+        """Number what counted prompts pass first, then the others."""
+        for call in sorted(self.run.calls, key=lambda x: x.reported_prompt_tokens is None):
+            self.tree(call).fill(self.ends[call.number])
         for call in self.run.calls:
-            if call.reported_prompt_tokens is not None:
-                self.tree(call).fill(self.ends[call.number])
-                if call.domain not in scales:
-                    weight = self.ends[call.number].weight_from_root()
-                    scales[call.domain] = call.reported_prompt_tokens / (weight or 1.0)
-        for call in self.run.calls:
-            end = self.ends[call.number]
-            self.tree(call).fill(end, scale=scales.get(call.domain, 1.0))
-            self.prompt_tokens.append(call.reported_prompt_tokens or max(1, end.position))
+            self.prompt_tokens.append(call.reported_prompt_tokens or max(1, self.ends[call.number].position))

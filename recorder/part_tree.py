@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rotoscope.traces.journal import SHORT_DIGEST_BYTES, PartSeen, border_ends
+from rotoscope.traces.journal import SHORT_DIGEST_BYTES, PartSeen
 
 _HEX = 2 * SHORT_DIGEST_BYTES
 _LEADING_ROLES = ("system", "tools")
@@ -32,6 +32,8 @@ class PartNode:
     """The index of the tools, -1 when there are none."""
     most_tokens: int
     """Tokens up to here at most, without what a template adds."""
+    rendered: int
+    """How many parts up to here a template renders: all but stretches of plain text."""
     message_id: int
     """Equal for parts whose messages up to here have the same roles and loose texts."""
     text_id: int
@@ -105,12 +107,23 @@ class PartTree:
 
     def shared_bytes_at_most(self, a: int, b: int) -> int:
         """Return an upper bound of the loose bytes that the texts of two parts have in common at their start."""
-        ends_a, ends_b = (border_ends(self[part].loose_bytes) for part in (a, b))
+        ends_a, ends_b = self[a].border_ends(), self[b].border_ends()
         digests_a, digests_b = self.border_digests(a), self.border_digests(b)
         for end_a, end_b, at_a, at_b in zip(ends_a, ends_b, digests_a, digests_b, strict=False):
             if at_a != at_b:
                 return min(end_a, end_b)
         return min(self[a].loose_bytes, self[b].loose_bytes)
+
+    def is_cut(self, a: int, b: int) -> bool:
+        """Whether two stretches of text may go on alike behind the end of the shorter one, which is no border of both."""
+        if self[a].role != "text" or self[b].role != "text":
+            return False
+        shorter = min(a, b, key=lambda part: self[part].loose_bytes)
+        end = self[shorter].loose_bytes
+        alike = self.border_digests(a)[: len(self[shorter].border_ends()) - 1]
+        return alike == self.border_digests(b)[: len(alike)] and (
+            end not in self[a].border_ends() or end not in self[b].border_ends()
+        )
 
     def _node(self, part: PartSeen) -> PartNode:
         before = None if part.parent is None else self._nodes[part.parent]
@@ -130,6 +143,7 @@ class PartTree:
             first_thinking=thinking,
             tools=count - 1 if part.role == "tools" else before.tools if before else -1,
             most_tokens=part.most_tokens + (before.most_tokens if before else 0),
+            rendered=(before.rendered if before else 0) + (part.role != "text"),
             message_id=self._message_id(part, before),
             text_id=self._text_id(part, before.text_id if before else -1),
             body_id=-1 if is_leading else self._text_id(part, before.body_id if before else -1),

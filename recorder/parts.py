@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 
 from rotoscope.recorder.canonical import Part, message_part
+from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
-from rotoscope.traces.journal import PartSeen, border_ends
+from rotoscope.traces.journal import PartSeen, border_ends, border_step
+
+_PROBE_BYTES = 64
+"""Stretches of text are looked for among those that begin with the same bytes."""
+_MOST_LENGTHS = 256
+"""So many lengths of stretches that begin alike behind one part are tried."""
+_SHORT = -1
+"""Stands for the beginning of all stretches that are shorter than a probe."""
 
 
 class KnownParts:
-    """Number parts in the order in which they are first seen; no text is kept."""
+    """Number parts in the order in which they are first seen; no text is kept but what waits to be counted."""
 
-    def __init__(self, keyed: KeyedHash) -> None:
+    def __init__(self, keyed: KeyedHash, waiting: WaitingTexts | None = None) -> None:
+        """Put the texts of parts into `waiting`, where they are to be counted."""
         self._hash: KeyedHash | None = keyed
+        self._waiting = waiting
         self._digests: list[bytes] = []
         self._numbers: dict[bytes, int] = {}
         self._messages: dict[tuple[int | bytes, int], int] = {}
         self._fresh: list[PartSeen] = []
+        self._lengths: dict[tuple[int | bytes, int], list[int]] = {}
+        """Of the stretches of text behind a part that begin alike."""
 
     def __repr__(self) -> str:
         return f"KnownParts({len(self._digests)})"
@@ -31,6 +43,9 @@ class KnownParts:
         self._digests.clear()
         self._numbers.clear()
         self._messages.clear()
+        self._lengths.clear()
+        if self._waiting is not None:
+            self._waiting.forget()
 
     def take_fresh(self) -> list[PartSeen]:
         """Return the records of the parts that were new since the last time."""
@@ -60,10 +75,48 @@ class KnownParts:
         assert isinstance(before, int)
         return before
 
+    def behind_text(self, before: int | bytes, data: bytes, part_of: Callable[[bytes], Part]) -> int:
+        """Return the number of the last stretch of a text behind a part: of those known before, and of what is new.
+
+        A stretch is a whole prompt, an output, or what came behind them; so a prompt that goes on from another stream
+        passes its end.
+        """
+        start = 0
+        while True:
+            stretch = self._known_stretch(before, memoryview(data)[start:], part_of)
+            if stretch is None:
+                break
+            before, start = stretch[0], start + stretch[1]
+        if start < len(data) or isinstance(before, bytes):
+            return self.behind(before, part_of(data[start:]))
+        return before
+
+    def _known_stretch(
+        self, before: int | bytes, data: memoryview, part_of: Callable[[bytes], Part]
+    ) -> tuple[int, int] | None:
+        """Return the longest known stretch behind a part that a text begins with, and its length."""
+        assert self._hash is not None
+        parent = before if isinstance(before, bytes) else self._digests[before]
+        for probe in (hash(bytes(data[:_PROBE_BYTES])), _SHORT):
+            for length in reversed(self._lengths.get((before, probe), ())):
+                if length <= len(data):
+                    known = self._numbers.get(self._hash.chained(parent, part_of(bytes(data[:length])).exact))
+                    if known is not None:
+                        return known, length
+        return None
+
+    def _learn_length(self, before: int | bytes, part: Part) -> None:
+        is_long = len(part.loose) >= _PROBE_BYTES
+        lengths = self._lengths.setdefault((before, hash(part.loose[:_PROBE_BYTES]) if is_long else _SHORT), [])
+        if len(part.loose) not in lengths and part.loose:
+            lengths.append(len(part.loose))
+            lengths.sort()
+            del lengths[:-_MOST_LENGTHS]
+
     def _add(self, before: int | bytes, part: Part, digest: bytes) -> int:
         assert self._hash is not None
         number = len(self._digests)
-        borders = self._hash.borders(part.loose, border_ends(len(part.loose)))
+        borders = self._hash.borders(part.loose, border_ends(len(part.loose), border_step(part.role)))
         record = PartSeen(
             part=number,
             parent=None if isinstance(before, bytes) else before,
@@ -79,6 +132,10 @@ class KnownParts:
         self._fresh.append(record)
         self._digests.append(digest)
         self._numbers[digest] = number
+        if self._waiting is not None and not part.has_media:
+            self._waiting.add(number, part.countable, part.reasoning)
+        if part.role == "text":
+            self._learn_length(before, part)
         return number
 
 

@@ -7,7 +7,7 @@ the number of that place is the length of their common prefix. Numbers are found
 1. Measured places come first: P of a call where its prompt ends, P + O (and the answer's end mark) behind its answer.
    A place is never behind a measured place that follows it.
 2. The others lie between the nearest measured ones of the first call that passes them, by the weight of what stands
-   between: a quarter of a token a byte, and a few for what a template adds to each message.
+   between: the sizes of the texts (part_sizes.py) and what the server's template adds to them (rendering.py).
 
 Numbers never fall along a path, so the common prefixes of all streams are consistent (trace model, R5).
 """
@@ -16,14 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from rotoscope.recorder.calls import BYTES_PER_TOKEN
+from rotoscope.recorder.part_sizes import PartSizes
 from rotoscope.recorder.part_tree import PartTree
-from rotoscope.traces.journal import border_ends
+from rotoscope.recorder.rendering import ANSWER_HEADER_TOKENS, Rendering
 
-MESSAGE_TOKENS = 4.0
-"""What a template usually adds to a message."""
-ANSWER_HEADER_TOKENS = 3.0
-"""What a template usually writes before an answer."""
 END_MARK_TOKENS = 1
 """An answer's end is marked; prompts that go on behind it share at least that."""
 
@@ -64,14 +60,6 @@ class Place:
         self.outputs: list[int] = []
         """Calls whose outputs pass here."""
 
-    def weight_from_root(self) -> float:
-        """Return the weight of all that stands before this place."""
-        weight, place = 0.0, self
-        while place.parent is not None:
-            weight += place.weight
-            place = place.parent
-        return weight
-
     @property
     def is_visited(self) -> bool:
         return self.prompt is not None or self.shared is not None or bool(self.outputs)
@@ -80,8 +68,10 @@ class Place:
 class PlaceTree:
     """The places of one cache domain."""
 
-    def __init__(self, tree: PartTree) -> None:
+    def __init__(self, tree: PartTree, sizes: PartSizes | None = None, rendering: Rendering | None = None) -> None:
         self._tree = tree
+        self._sizes = sizes or PartSizes(tree, {}, None)
+        self._rendering = rendering or Rendering()
         self.root = Place(None, 0)
         self.root.is_filled = True
         self._places: list[Place] = []
@@ -105,6 +95,11 @@ class PlaceTree:
         """Return the place where a whole prompt ends: behind what the template writes before an answer."""
         return self._child(head, "answer", ANSWER_HEADER_TOKENS)
 
+    def prompt_end(self, path: Sequence[int]) -> Place:
+        """Return the place where a whole prompt ends; plain text ends with itself."""
+        head = self.end_of(path, len(path))
+        return head if self._tree[path[-1]].role == "text" else self.answer_start(head)
+
     def steps(self, before: Place, part: int, *, has_reasoning: bool | None = None) -> list[Place]:
         """Return the places of a part behind `before`, its end last.
 
@@ -114,19 +109,27 @@ class PlaceTree:
         seen = self._tree[part]
         reasoning = seen.reasoning_bytes > 0 if has_reasoning is None else has_reasoning
         places: list[Place] = []
-        weight = MESSAGE_TOKENS
+        weight = self._rendering.message
         if seen.role == "assistant":
             before = self.answer_start(before)
             places.append(before)
-            weight = float(END_MARK_TOKENS)
-        text = (seen.text_bytes + (seen.reasoning_bytes if reasoning else 0)) / BYTES_PER_TOKEN
+            weight = max(float(END_MARK_TOKENS), weight - ANSWER_HEADER_TOKENS)
+        text = self._text(part, has_reasoning=reasoning)
+        once = self._rendering.once if before is self.root and seen.role != "text" else 0.0
         start = 0
-        for digest, end in zip(self._tree.border_digests(part), border_ends(seen.loose_bytes), strict=True):
-            before = self._child(before, (seen.role, reasoning, digest), text * (end - start) / seen.loose_bytes)
+        for digest, end in zip(self._tree.border_digests(part), seen.border_ends(), strict=True):
+            here = once + text * (end - start) / seen.loose_bytes
+            before = self._child(before, (seen.role, reasoning, digest), here)
             places.append(before)
-            start = end
-        places.append(self._child(before, (seen.role, reasoning, "end"), weight if start else weight + text))
+            start, once = end, 0.0
+        if seen.role == "text" and places:
+            return places
+        places.append(self._child(before, (seen.role, reasoning, "end"), weight if start else once + weight + text))
         return places
+
+    def _text(self, part: int, *, has_reasoning: bool) -> float:
+        size = self._sizes.text(part) + (self._sizes.reasoning(part) if has_reasoning else 0.0)
+        return size * self._rendering.ratio
 
     def _child(self, parent: Place, label: Hashable, weight: float) -> Place:
         place = parent.children.get(label)
@@ -148,8 +151,8 @@ class PlaceTree:
             if place.measured is not None:
                 place.position = int(place.cap)
 
-    def fill(self, last: Place, *, scale: float = 1.0) -> None:
-        """Give every place up to `last` its number; behind the last measured place weights count `scale` tokens each."""
+    def fill(self, last: Place) -> None:
+        """Give every place up to `last` its number."""
         run: list[Place] = []
         place: Place | None = last
         while place is not None and not place.is_filled:
@@ -161,13 +164,13 @@ class PlaceTree:
         while run:
             until = next((i for i, step in enumerate(run) if step.measured is not None), len(run) - 1)
             stretch, run = run[: until + 1], run[until + 1 :]
-            _share_out(start, stretch, scale)
+            _share_out(start, stretch)
             start = stretch[-1].position
 
 
-def _share_out(start: int, stretch: list[Place], scale: float) -> None:
+def _share_out(start: int, stretch: list[Place]) -> None:
     """Number the places of a stretch by weight, up to its measured end when it has one."""
-    last = stretch[-1]
+    last, scale = stretch[-1], 1.0
     if last.measured is not None:
         scale = (last.position - start) / (sum(step.weight for step in stretch) or 1.0)
     weight = 0.0

@@ -8,6 +8,7 @@ ids of prompts, what they share is exact, and only what lies in outputs is found
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
@@ -59,6 +60,8 @@ class PrefixFinder:
     """Outputs that begin like another stream."""
     _first_with: dict[int, SeenCall] = field(default_factory=dict)
     """By the last part of a prompt, the first call with it."""
+    _calls_with: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By the last part of a prompt, all calls with it."""
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.run.tree, self.run.calls)
@@ -66,6 +69,7 @@ class PrefixFinder:
         self.places = NumberedPlaces(self.run, self.bounds, self.measured)
         self.shared = SharedPrefixes(self.places, self.is_named)
         for call in self.run.calls:
+            self._calls_with[call.head].append(call.number)
             self.edges.append(self._edge(call))
             self._visit(call)
 
@@ -76,14 +80,15 @@ class PrefixFinder:
     def _usage_edge(self, call: SeenCall) -> Edge:
         """Find the stream that a prompt shares most with, by parts and usage.
 
-        A prompt that is no repetition has a token of its own: another call may repeat it and then shares all of it.
+        A prompt that is no repetition has a token of its own: another call may repeat it and then shares all of it. Plain
+        text may end where another stream does.
         """
         end = self.places.ends[call.number]
         repeated = self._first_alike(call)
         if repeated is not None:
             return self._repetition(call, repeated, end)
         place: Place | None = end
-        limit = self.places.prompt_tokens[call.number] - 1
+        limit = self.places.prompt_tokens[call.number] - (not call.is_plain)
         while place is not None and limit:
             candidates = self._passing(place, call)
             if candidates:
@@ -120,8 +125,8 @@ class PrefixFinder:
         """Say how a common prefix is known and within which bounds."""
         source: PrefixSource = "estimate"
         if isinstance(of, int) and self._goes_on_behind(call, self.run.calls[of]):
-            source = "text"
-            if tokens < self.places.stream_tokens(of):
+            source = "usage" if call.is_plain and call.reported_prompt_tokens is not None else "text"
+            if tokens < self.places.stream_tokens(of) and not call.is_plain:
                 # The prompt is too short for the whole answer: what the template dropped of it stands at its start.
                 tokens = min(tokens, self.places.prompt_tokens[of])
         owner, _ = self._owner(of, tokens)
@@ -173,12 +178,34 @@ class PrefixFinder:
                 if self._measured_tokens(found.of, found.tokens) <= tokens + ANSWER_START_TOKENS:
                     return found
                 high = found.high
+            elif call.is_plain and found.source == "usage":
+                return replace(found, source="ids", low=found.tokens, high=found.tokens)
             elif self._is_first_behind(call, found, tokens):
                 return replace(found, low=tokens)
         if of is None:
             return replace(found, of=None, tokens=0, source="ids", low=0, high=high)
         owner, low = self._owner(of, tokens)
+        high = max(high, self._most_in_unseen_outputs(call, of, tokens))
         return replace(found, of=owner, tokens=tokens, source="ids", low=low, high=high)
+
+    def _most_in_unseen_outputs(self, call: SeenCall, of: Node, tokens: int) -> int:
+        """Return how many tokens a prompt of ids may share with streams whose whole prompt it begins with.
+
+        The ids of their outputs are not known.
+        """
+        if not call.is_plain or not isinstance(of, int):
+            return tokens
+        prompts = self.places.prompt_tokens
+        unseen = (
+            x
+            for x in self._calls_with[self.run.calls[of].head]
+            if x < call.number and prompts[x] == tokens and not self._has_ids(self.run.calls[x])
+        )
+        return min(self.places.prompt_tokens[call.number], max(map(self.places.stream_tokens, unseen), default=tokens))
+
+    def _has_ids(self, call: SeenCall) -> bool:
+        """Whether the ids of an output are known."""
+        return call.answer is not None and self.run.tree[call.answer].is_ids
 
     def _measured_tokens(self, of: int, tokens: int) -> int:
         """Return how many tokens a prompt that shares `tokens` with a call would share with measured prompts."""
@@ -194,7 +221,7 @@ class PrefixFinder:
         A later one finds the first, not the call: both pass the mark behind the answer.
         """
         assert isinstance(found.of, int)
-        if found.source != "text" or tokens != self.places.prompt_tokens[found.of]:
+        if found.source not in ("text", "usage") or tokens != self.places.prompt_tokens[found.of]:
             return False
         return self.measured.common_prefix(call.opened.call, self.run.calls[found.of].opened.call) == tokens
 

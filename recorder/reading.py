@@ -7,9 +7,10 @@ behind what the recorder knows of that response. What it does not know is opaque
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rotoscope.recorder.canonical import id_bytes, ids_part, text_part
 from rotoscope.recorder.dialects.answer import Dialect
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import Prompt, Request
@@ -49,6 +50,10 @@ class Asked:
     """The call that asked for the tools whose results it ends with, by their ids."""
     conversation: bytes | None = None
     """The digest of the conversation that the server keeps."""
+    lengths: tuple[int, ...] = (0,)
+    """Of its prompts, in ids or characters."""
+    ids: tuple[Sequence[int], ...] = field(default=(), repr=False)
+    """The token ids of its prompts, where it gives some; they live until they are measured."""
 
     @property
     def outputs(self) -> int:
@@ -74,7 +79,8 @@ class RequestReader:
     def __init__(self, keyed: KeyedHash, parts: KnownParts) -> None:
         self._hash: KeyedHash | None = keyed
         self._parts = parts
-        self._bodies: dict[str, GrowingBodies[Asked]] = {}
+        self._bodies: dict[tuple[str, str], GrowingBodies[Asked]] = {}
+        """By dialect and path: either may say what a body does not."""
         self._domains: dict[bytes, int] = {}
         self._threads: dict[bytes, int] = {}
         self._responses: dict[bytes, _Response] = {}
@@ -91,7 +97,7 @@ class RequestReader:
 
     def read(self, dialect: Dialect, path: str, body: bytes, headers: Mapping[str, str]) -> Asked:
         """Read a request: only what is new in it where it goes on from an earlier one. Raises NotACall."""
-        bodies = self._bodies.setdefault(dialect.growing, GrowingBodies(dialect.growing)) if dialect.growing else None
+        bodies = self._bodies_of(dialect, path)
         match = bodies.match(body) if bodies is not None else None
         if bodies is not None and match is not None:
             known, items = match
@@ -106,6 +112,11 @@ class RequestReader:
         if bodies is not None and _can_grow(request):
             bodies.learn(body, request.body, asked)
         return asked
+
+    def _bodies_of(self, dialect: Dialect, path: str) -> GrowingBodies[Asked] | None:
+        return (
+            self._bodies.setdefault((dialect.name, path), GrowingBodies(dialect.growing)) if dialect.growing else None
+        )
 
     def answered(self, asked: Asked, call: int, output: int, known: int | None, said: Output) -> None:
         """Remember the tool calls of an output, by the digests of their ids."""
@@ -135,6 +146,8 @@ class RequestReader:
             is_opaque=before is None and bool(request.previous_response or request.conversation),
             answers=self._asking(request.prompts[0].messages),
             conversation=conversation,
+            lengths=request.lengths,
+            ids=request.ids,
         )
 
     def _before(self, request: Request, conversation: bytes | None) -> _Response | None:
@@ -144,10 +157,14 @@ class RequestReader:
 
     def _head_of(self, prompt: Prompt, domain: bytes, response: _Response | None) -> int:
         """Return the last part of a prompt: system messages, then tools, then the other messages, in one domain."""
+        if prompt.ids is not None:
+            return self._parts.behind_text(domain, id_bytes(prompt.ids), ids_part)
+        if prompt.text is not None:
+            return self._parts.behind_text(domain, prompt.text.encode(errors="surrogatepass"), text_part)
         messages = prompt.messages
         if response is not None:
             return self._parts.behind_messages(response.part, messages)
-        leading = leading_messages(messages)
+        leading = leading_messages(messages) if prompt.tools_at is None else prompt.tools_at
         before: int | bytes = domain
         if leading:
             before = self._parts.behind_messages(before, messages[:leading])

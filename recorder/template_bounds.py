@@ -13,6 +13,8 @@ What is supposed of the template:
 3. It may ignore ids, names, thinking, roles, tools and whitespace: texts that differ in nothing else may be rendered
    alike.
 
+Plain text and token ids (role `text`) are rendered as they are, behind a mark of their beginning at most.
+
 From P of each call: a place is at most P(c) and at least P(c) less what can stand behind it in c.
 """
 
@@ -23,6 +25,8 @@ from math import inf
 
 from rotoscope.recorder.calls import SeenCall
 from rotoscope.recorder.part_tree import PartNode, PartTree, common_length
+from rotoscope.traces.journal import PartRole
+from rotoscope.traces.model import MAX_COUNT
 
 PART_TOKENS = 24
 """What a template adds to one message at most."""
@@ -30,6 +34,8 @@ ANSWER_START_TOKENS = 24
 """What a template writes before an answer at most, tokens that merge across its border included."""
 PREAMBLE_TOKENS = 1024
 """What a template adds at most once: a default system message, dates, how to call tools."""
+BEGINNING_TOKENS = 8
+"""What stands before plain text at most."""
 
 _WITHIN, _NEXT, _LATER = range(3)
 """Where the last user message of a prompt is, seen from a place in it: before, right behind, or further on."""
@@ -86,7 +92,7 @@ class Bounds:
     def _most_at(self, part: int, counted: _Views) -> _Views:
         node = self._tree.node(part)
         parent = node.seen.parent
-        before = [float(PREAMBLE_TOKENS)] * 3 if parent is None else self._most[parent]
+        before = [float(_preamble(node.seen.role))] * 3 if parent is None else self._most[parent]
         size = self.most_tokens(part)
         if node.first_thinking == node.count:
             counted = [min(counted)] * 3
@@ -101,7 +107,8 @@ class Bounds:
 
     def most_tokens(self, part: int) -> int:
         """Return how many tokens a part has at most, with what a template adds to it."""
-        return self._tree[part].most_tokens + PART_TOKENS
+        seen = self._tree[part]
+        return seen.most_tokens + (0 if seen.role == "text" else PART_TOKENS)
 
     def floor(self, part: int) -> int:
         """Return where a part ends at least, in a template that moves nothing."""
@@ -183,7 +190,7 @@ class Bounds:
     def _most_up_to(self, call: SeenCall, count: int) -> int:
         """Return where the end of the first `count` parts of a prompt is at most."""
         if count == 0:
-            return PREAMBLE_TOKENS
+            return _preamble(self._tree[call.path[0]].role)
         part = call.path[count - 1]
         return int(self._most[part][self._where(self._tree.node(call.head), part)])
 
@@ -224,6 +231,8 @@ class Bounds:
         """Return how many tokens two parts of different text could share at most."""
         if self._tree[a].has_calls or self._tree[b].has_calls:
             return min(self.most_tokens(a), self.most_tokens(b))
+        if self._tree.is_cut(a, b):
+            return MAX_COUNT
         shared = self._tree.shared_bytes_at_most(a, b)
         return min(self.most_tokens(x) - (self._tree[x].loose_bytes - shared) for x in (a, b))
 
@@ -249,7 +258,12 @@ class Bounds:
 
 def _most_up_to(node: PartNode) -> int:
     """Return how many tokens a prompt has at most up to the end of a part, but for what a template adds once."""
-    return node.most_tokens + node.count * PART_TOKENS
+    return node.most_tokens + node.rendered * PART_TOKENS
+
+
+def _preamble(role: PartRole) -> int:
+    """Return how many tokens stand at most before a prompt that begins with a part of a role."""
+    return BEGINNING_TOKENS if role == "text" else PREAMBLE_TOKENS
 
 
 def _nothing_moves(node: PartNode) -> bool:

@@ -29,7 +29,14 @@ from rotoscope.traces.model import (
     WaitKind,
 )
 
-_ROLES: dict[str, Role] = {"system": "system", "user": "user", "tool": "tool", "assistant": "assistant"}
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "user": "user",
+    "tool": "tool",
+    "assistant": "assistant",
+    "text": "user",
+    "opaque": "user",
+}
 
 
 @dataclass(slots=True)
@@ -133,7 +140,9 @@ class Timeline:
         shared = self.found.shared.of(call)
         for index in range(turn.kept, len(turn.messages)):
             part, place = turn.messages[index], index + (0 <= head.tools <= index)
-            schemas = self.found.places.part_tokens(call, head.tools) if index == leading - 1 and head.tools >= 0 else 0
+            has_schemas = index == leading - 1 and head.tools >= 0
+            schemas = self.found.places.part_tokens(call, head.tools) if has_schemas else 0
+            parts = (part, call.path[head.tools]) if has_schemas else (part,)
             self.events.append(
                 Message(
                     branch=branch,
@@ -141,7 +150,7 @@ class Timeline:
                     role=_ROLES[self.run.tree[part].role],
                     message_index=index,
                     tokens=self.found.places.part_tokens(call, place) + schemas,
-                    tokens_source=self._source("estimate"),
+                    tokens_source=self._source(self.run.sizes.source_of(*parts)),
                     system_prompt_id=shared.id if index < leading and shared else None,
                 )
             )

@@ -92,6 +92,11 @@ class PartSeen:
     has_calls: Flag = False
     """An answer that asks for tools."""
 
+    @property
+    def is_ids(self) -> bool:
+        """Whether it is a stretch of token ids, which are of one length."""
+        return self.role == "text" and self.most_tokens < self.text_bytes
+
     def border_ends(self) -> tuple[int, ...]:
         """Return where in its text the borders are, in bytes."""
         return border_ends(self.loose_bytes, border_step(self.role))
@@ -171,6 +176,8 @@ class CallEnded:
     """Pseudonyms of the tools it asked for."""
     is_split: Flag = False
     """Whether completion_tokens is this choice's share of a sum."""
+    is_prompt_split: Flag = False
+    """Whether prompt_tokens is this prompt's share of a sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,11 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, reasoning_of, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.finish_reasons import finish_reason
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
 from rotoscope.recorder.dialects.stream_options import usage_asked
 from rotoscope.recorder.usage import Usage, chat_usage
-from rotoscope.traces.model import FinishReason
 
 PATH = "/chat/completions"
 
@@ -30,17 +30,6 @@ _TEMPLATE_FIELDS = (
     "thinking",
 )
 """What a template may read beside messages and tools."""
-_FINISH_REASONS: dict[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "error": "error",
-}
 
 
 def parse_request(_path: str, body: bytes) -> Request:
@@ -198,8 +187,7 @@ class ChatAnswer:
         output = self.outputs[index]
         if isinstance(message := choice.get(key), dict):
             output.add(message, at_s)
-        if reason := choice.get("finish_reason"):
-            output.finish_reason = _FINISH_REASONS.get(str(reason), "unknown")
+        output.finish_reason = finish_reason(choice.get("finish_reason"), output.finish_reason)
 
 
 DIALECT = Dialect(

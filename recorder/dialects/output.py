@@ -44,6 +44,10 @@ class Output:
         calls = [(call_id, name, arguments) for call_id, name, arguments in self.calls]
         return answer_part("".join(self.content), calls, "".join(self.reasoning))
 
+    def sent_back_as_ids(self) -> Part:
+        """Return the output as the part it is behind a prompt of token ids."""
+        return self.sent_back()
+
     def alike_bytes(self) -> int:
         """Return how many bytes of the thinking and of what follows it are alike at their start."""
         if not self.reasoning:

@@ -24,6 +24,8 @@ class Prompt:
     messages: Sequence[dict[str, Any]] = field(default=(), repr=False)
     tools: Part | None = field(default=None, repr=False)
     """The tool schemas, and what else a template may read."""
+    tools_at: int | None = None
+    """How many messages stand before the tools; None where it is the system messages at the start."""
     text: str | None = field(default=None, repr=False)
     ids: Sequence[int] | None = field(default=None, repr=False)
 
@@ -46,6 +48,16 @@ class Request:
     """The id of the response that it goes on from, so that it holds new messages only."""
     conversation: str = field(default="", repr=False)
     """The id of a conversation that the server keeps, and that it goes on with."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Return the lengths of its prompts, in ids or characters."""
+        return tuple(len((prompt.text or "") if prompt.ids is None else prompt.ids) for prompt in self.prompts)
+
+    @property
+    def ids(self) -> tuple[Sequence[int], ...]:
+        """Return the token ids of its prompts; none where they are no ids."""
+        return tuple(prompt.ids for prompt in self.prompts if prompt.ids is not None)
 
     @property
     def outputs(self) -> int:

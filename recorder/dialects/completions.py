@@ -1,0 +1,160 @@
+"""OpenAI text completions: prompts of text or of token ids, one or several, without a template.
+
+Outputs are known as token ids where the server returns them (`token_ids`), which some do when they are asked.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from rotoscope.recorder.canonical import Part, id_bytes, ids_part, text_part
+from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.finish_reasons import finish_reason
+from rotoscope.recorder.dialects.output import Output
+from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
+from rotoscope.recorder.dialects.stream_options import usage_asked
+from rotoscope.recorder.usage import Usage, chat_usage
+
+PATH = "/completions"
+
+MOST_OUTPUTS = 1024
+"""A request with more of them is passed on unrecorded."""
+
+
+def parse_request(_path: str, body: bytes) -> Request:
+    """Read a request body. Raises NotACall; the message holds nothing of the body."""
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise NotACall("the body is not JSON") from None
+    if not isinstance(request, dict):
+        raise NotACall("the body has no prompt")
+    prompts = tuple(_prompts(request.get("prompt")))
+    choices = request.get("n")
+    choices = choices if isinstance(choices, int) and choices > 1 else 1
+    if len(prompts) * choices > MOST_OUTPUTS:
+        raise NotACall(f"it asks for more than {MOST_OUTPUTS} outputs")
+    is_stream = bool(request.get("stream"))
+    return Request(
+        body=request,
+        domain=orjson.dumps([request.get("model"), request.get("cache_salt")]),
+        prompts=prompts,
+        choices=choices,
+        is_stream=is_stream,
+        is_without_usage=is_stream and not usage_asked(request),
+        has_stream_options="stream_options" in request,
+    )
+
+
+def _prompts(prompt: Any) -> list[Prompt]:
+    """Read one prompt or several. Raises NotACall."""
+    if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
+        return [_prompt(one) for one in prompt]
+    return [_prompt(prompt)]
+
+
+def _prompt(prompt: Any) -> Prompt:
+    if isinstance(prompt, str) and prompt:
+        return Prompt(text=prompt)
+    if isinstance(prompt, list) and (ids := _ids(prompt)):
+        return Prompt(ids=ids)
+    raise NotACall("the body has no prompt of text or token ids")
+
+
+def _ids(tokens: list[Any]) -> array[int] | None:
+    """Return token ids, None when something else is among them."""
+    try:
+        return array("I", tokens)
+    except (TypeError, OverflowError):
+        return None
+
+
+@dataclass(slots=True)
+class TextOutput(Output):
+    """One output as it arrives, as text and, where the server tells them, as token ids."""
+
+    ids: array[int] = field(default_factory=lambda: array("I"), repr=False)
+
+    def add(self, choice: dict[str, Any], at_s: float) -> None:
+        """Take in a piece of the output, or all of it."""
+        text, tokens = choice.get("text"), choice.get("token_ids")
+        ids = _ids(tokens) if isinstance(tokens, list) else None
+        if ids:
+            self.ids.extend(ids)
+        if text and isinstance(text, str):
+            self.content.append(text)
+        if text or ids:
+            self.spoke(at_s)
+
+    def sent_back(self) -> Part:
+        return text_part("".join(self.content))
+
+    def sent_back_as_ids(self) -> Part:
+        """Return the ids; where they are unknown, the text, which no prompt of ids goes on from."""
+        return ids_part(id_bytes(self.ids)) if self.ids else self.sent_back()
+
+
+@dataclass(slots=True)
+class TextAnswer:
+    """An answer as it arrives, in pieces or whole."""
+
+    outputs: list[TextOutput]
+    usage: Usage | None = None
+    is_error: bool = False
+    is_done: bool = False
+    unread: int = 0
+    response_id: str = ""
+
+    def take_event(self, data: bytes, at_s: float) -> bool:
+        """Take in an event of a response stream; return whether it is nothing but the usage."""
+        if not data:
+            return False
+        if data == b"[DONE]":
+            self.is_done = True
+            return False
+        event = self._object(data)
+        if event is None:
+            return False
+        self._take(event, at_s)
+        return isinstance(event.get("usage"), dict) and event.get("choices") == [] and event.get("error") is None
+
+    def take_whole(self, body: bytes, at_s: float) -> None:
+        """Take in an answer that came in one piece."""
+        answer = self._object(body)
+        if answer is not None:
+            self._take(answer, at_s)
+            self.is_done = not self.is_error
+
+    def _object(self, data: bytes) -> dict[str, Any] | None:
+        try:
+            event = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            event = None
+        if isinstance(event, dict):
+            return event
+        self.unread += 1
+        return None
+
+    def _take(self, event: dict[str, Any], at_s: float) -> None:
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            index = choice.get("index", 0) if isinstance(choice, dict) else None
+            if isinstance(index, int) and 0 <= index < len(self.outputs):
+                output = self.outputs[index]
+                output.add(choice, at_s)
+                output.finish_reason = finish_reason(choice.get("finish_reason"), output.finish_reason)
+        self.is_error = self.is_error or event.get("error") is not None
+        if isinstance(usage := event.get("usage"), dict):
+            self.usage = chat_usage(usage).or_else(self.usage)
+
+
+DIALECT = Dialect(
+    "completions",
+    matches=lambda path: path.endswith(PATH),
+    read=parse_request,
+    answer=lambda outputs: TextAnswer([TextOutput() for _ in range(outputs)]),
+)
