@@ -91,7 +91,10 @@ def _encoded(text: str) -> Iterator[Form]:
     for normal in ("NFC", "NFD", "NFKC"):
         yield Form(f"normal form {normal}", normalize(normal, text).encode())
     yield Form("reversed", text[::-1].encode())
-    yield Form("one space between words", " ".join(text.split()).encode())
+    for between in (" ", "-", "_", ""):
+        joined = between.join(text.split())
+        yield Form(f"joined by {between!r}", joined.encode())
+        yield Form(f"joined by {between!r}", joined.lower().encode())
 
 
 def _escaped(text: str) -> Iterator[Form]:

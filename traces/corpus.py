@@ -6,10 +6,10 @@ same time, which came first: that is what a member adds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -21,6 +21,9 @@ from rotoscope.traces.writer import write_whole
 MANIFEST_NAME = "corpus.json"
 FORMAT_NAME = "rotoscope.corpus"
 FORMAT_VERSION = 1
+
+Place: TypeAlias = tuple[float | None, tuple[int, ...] | None]
+"""Start and ranks of a trace in its corpus."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,8 @@ class Manifest:
     """The file beside the traces of a corpus that says when each started and in which order their calls came."""
 
     path: Path
-    places: dict[str, tuple[float | None, tuple[int, ...] | None]]
-    """Start and ranks by name of the trace's file."""
+    places: dict[str, Place]
+    """By name of the trace's file."""
 
     def placed(self, file: Path, trace: Trace) -> Member:
         """Return a trace of the folder with its place; raise TraceError where the manifest does not fit it."""
@@ -78,28 +81,32 @@ class Manifest:
 
 def write_manifest(folder: Path, members: Iterable[tuple[str, Member]]) -> None:
     """Write the manifest of a folder whose files are named beside their members."""
+    write_whole(folder / MANIFEST_NAME, dump_manifest({name: (one.start_ms, one.ranks) for name, one in members}))
+
+
+def dump_manifest(places: Mapping[str, Place]) -> bytes:
+    """Return the bytes of the manifest of files with these names."""
     lines = [
-        b" " + orjson.dumps({"file": name, "start_ms": member.start_ms, "ranks": member.ranks})
-        for name, member in members
+        b" " + orjson.dumps({"file": name, "start_ms": start_ms, "ranks": ranks})
+        for name, (start_ms, ranks) in places.items()
     ]
     head = orjson.dumps({"name": FORMAT_NAME, "version": FORMAT_VERSION})
-    data = b'{\n"format": ' + head + b',\n"traces": [\n' + b",\n".join(lines) + b"\n]\n}\n"
-    write_whole(folder / MANIFEST_NAME, data)
+    return b'{\n"format": ' + head + b',\n"traces": [\n' + b",\n".join(lines) + b"\n]\n}\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a folder; raise TraceError where it is damaged or newer than this program."""
     path = folder / MANIFEST_NAME
     try:
-        raw = parse_json(path.read_bytes())
-        return Manifest(path, _places(raw))
+        return Manifest(path, places_in(parse_json(path.read_bytes())))
     except OSError as error:
         raise UnusableInput(f"{path}: cannot be read: {error.strerror}") from error
     except TraceError as error:
         raise error.at(str(path)) from error.__cause__
 
 
-def _places(raw: Any) -> dict[str, tuple[float | None, tuple[int, ...] | None]]:
+def places_in(raw: Any) -> dict[str, Place]:
+    """Return what the JSON of a manifest says; raise TraceError where it is damaged or newer than this program."""
     version = raw.get("format") if isinstance(raw, dict) else None
     if version != {"name": FORMAT_NAME, "version": FORMAT_VERSION} or set(raw) != {"format", "traces"}:
         raise TraceError(f"expected format {FORMAT_NAME!r} of version {FORMAT_VERSION} and traces")
@@ -118,7 +125,7 @@ def _places(raw: Any) -> dict[str, tuple[float | None, tuple[int, ...] | None]]:
     return places
 
 
-def _place(entry: Any, field: str) -> tuple[str, tuple[float | None, tuple[int, ...] | None]]:
+def _place(entry: Any, field: str) -> tuple[str, Place]:
     if not isinstance(entry, dict) or set(entry) != {"file", "start_ms", "ranks"}:
         raise TraceError("expected an object with file, start_ms and ranks", field=field)
     name, start_ms, ranks = entry["file"], entry["start_ms"], entry["ranks"]

@@ -16,6 +16,7 @@ import typer
 
 from rotoscope import __version__
 from rotoscope.commands.analyze import analyze
+from rotoscope.commands.audit import audit
 from rotoscope.commands.convert import convert
 from rotoscope.commands.doctor import doctor
 from rotoscope.commands.record import record
@@ -47,6 +48,7 @@ def rotoscope(
 
 
 app.command()(analyze)
+app.command()(audit)
 app.command()(convert)
 app.command()(doctor)
 app.command(context_settings={"allow_interspersed_args": False})(record)  # options behind COMMAND are its own

@@ -1,0 +1,130 @@
+"""What the files of a replay may hold, for an audit: each field of a result a number in range, a closed set, or a name.
+
+The types are those of the classes that are written, made strict; a string field is refused until its form is said here.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache, partial
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import orjson
+from annotated_types import Ge, Le
+from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints, create_model
+
+from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.results import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    REQUESTS_FILE,
+    SESSIONS_FILE,
+    RequestResult,
+    SessionResult,
+)
+from rotoscope.replayer.summary import Summary
+from rotoscope.traces.audit_census import Census
+from rotoscope.traces.audit_findings import FileFindings
+from rotoscope.traces.audit_kinds import NOT_OUR_BYTES, Kind, check_numbers, check_type, parsed_or_found
+
+_INTEGER = Annotated[int, Strict(), Ge(-(2**63)), Le(2**64 - 1)]
+_NUMBER = Annotated[float, Strict(), AllowInfNan(False)]
+_FLAG = Annotated[bool, Strict()]
+_NAME = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@+=-]{0,99}$")]
+_SENTENCE = Annotated[str, StringConstraints(strict=True, pattern=r"^[ -~]{1,400}$")]
+"""A note of Rotoscope's own; which it is cannot be said by a pattern, so that it is counted for people to read."""
+_STRINGS: dict[str, Any] = {
+    "error_type": _NAME,
+    "error_code": _NAME,
+    "model": _NAME,
+    "engine": _NAME,
+    "api": _NAME,
+    "profile": _NAME,
+    "family": _NAME,
+    "version": _NAME,
+    "salt": _NAME,
+    "unit": Literal["tokens", "blocks"],
+    "vocabulary": Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9]{1,10}:[0-9]{1,10}$")],
+    "notes": _SENTENCE,
+}
+_PUBLIC = ("model", "engine", "error_type", "error_code", "salt")
+"""Names that a server or a person chose."""
+_NOT_WRITTEN = {Summary: {"request_results", "optimal_tokens"}}
+
+
+def check_lines(data: bytes, findings: FileFindings, census: Census, *, kind: type) -> None:
+    """Check a file of results, a line each."""
+    *lines, rest = data.split(b"\n")
+    if rest:
+        findings.add("ends within a line, which nobody can check", line=len(lines) + 1)
+    for number, line in enumerate(lines, 1):
+        parsed = parsed_or_found(line, findings, line=number)
+        if parsed is None or not check_type(allowed(kind), parsed.value, findings, line=number):
+            continue
+        if orjson.dumps(parsed.value) != line or list(parsed.value) != [one.name for one in fields(kind)]:
+            findings.add(NOT_OUR_BYTES, line=number)
+        check_numbers(parsed.value, findings, line=number)
+        _see_names(parsed.value, findings)
+    census.results += len(lines)
+
+
+def check_summary(data: bytes, findings: FileFindings, census: Census) -> None:
+    """Check the summary of a replay."""
+    parsed = parsed_or_found(data, findings)
+    if parsed is None or not isinstance(parsed.value, dict):
+        findings.add("expected an object")
+        return
+    body = dict(parsed.value)
+    if body.pop("format", None) != {"name": FORMAT_NAME, "version": FORMAT_VERSION}:
+        findings.add(f"expected the name {FORMAT_NAME!r} and version {FORMAT_VERSION}", field="format")
+        return
+    if not check_type(allowed(Summary), body, findings):
+        return
+    if orjson.dumps(parsed.value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2) != data:
+        findings.add(NOT_OUR_BYTES)
+    check_numbers(body["setup"], findings)
+    check_numbers(body["duration_s"], findings)
+    _see_names(body["setup"], findings)
+    if body["notes"]:
+        findings.see("notes to read", f"{len(body['notes'])}-in-summary")
+
+
+RESULT_KINDS = (
+    Kind("results", lambda name, head: name == REQUESTS_FILE, partial(check_lines, kind=RequestResult)),
+    Kind("sessions", lambda name, head: name == SESSIONS_FILE, partial(check_lines, kind=SessionResult)),
+    Kind("summary", lambda name, head: f'"{FORMAT_NAME}"'.encode() in head[:200], check_summary),
+)
+
+
+def _see_names(values: dict[str, Any], findings: FileFindings) -> None:
+    for name in _PUBLIC:
+        if isinstance(values.get(name), str):
+            findings.see(name.replace("_", " "), values[name])
+
+
+@cache
+def allowed(kind: type) -> Any:
+    """Return the strict type of what is written of a class; raise KeyError where the form of a string is not known."""
+    hints = get_type_hints(kind, include_extras=True)
+    written = [one.name for one in fields(kind) if one.name not in _NOT_WRITTEN.get(kind, set())]  # type: ignore[arg-type]
+    members = {name: (_strict(hints[name], name), ...) for name in written}
+    return create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **members)  # type: ignore[call-overload]
+
+
+def _strict(annotation: Any, name: str) -> Any:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is str:
+        return _STRINGS[name]
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return Literal[tuple(one.value for one in annotation)]
+    if is_dataclass(annotation):
+        return allowed(annotation)  # type: ignore[arg-type]
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_strict(one, name) for one in inner)]  # noqa: UP007
+    if origin is tuple:
+        return tuple[tuple(one if one is ... else _strict(one, name) for one in inner)]  # type: ignore[misc]
+    if origin is dict:
+        return dict[Literal[tuple(one.value for one in FailureKind)], _INTEGER]  # type: ignore[misc]
+    return {int: _INTEGER, float: _NUMBER, bool: _FLAG}.get(annotation, annotation)

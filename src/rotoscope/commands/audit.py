@@ -1,0 +1,68 @@
+"""`rotoscope audit`: prove that recordings and results may be shown to others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rotoscope.traces.audit import Audit
+
+MOST_LINES = 50
+
+
+def audit(
+    paths: Annotated[list[Path], typer.Argument(help="Files, and folders with every file below them.", metavar="PATH")],
+    canary: Annotated[
+        Path | None,
+        typer.Option(help="File of texts, one a line, that must not be found in any shape.", metavar="FILE"),
+    ] = None,
+    only_canaries: Annotated[
+        bool, typer.Option("--only-canaries", help="Look for canaries only, in files of any kind.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Prove that recordings and results hold no content: known files, known fields, closed sets and dense ids only.
+
+    Example: rotoscope audit recordings
+    """
+    from rotoscope.replayer.result_files import RESULT_KINDS
+    from rotoscope.traces.audit import audit as run_audit
+    from rotoscope.traces.audit_kinds import TRACE_KINDS
+    from rotoscope.traces.canary import Canaries
+    from rotoscope.traces.errors import RunFailed, UnusableInput
+
+    if only_canaries and canary is None:
+        raise UnusableInput("expected --canary FILE with --only-canaries")
+    canaries = None if canary is None else Canaries.read(canary)
+    done = run_audit(paths, kinds=(*TRACE_KINDS, *RESULT_KINDS), canaries=canaries, only_canaries=only_canaries)
+    if as_json:
+        typer.echo(json.dumps(done.as_dict(), indent=1))
+    else:
+        _print(done, was_searched=canaries is not None, was_checked=not only_canaries)
+    if not done.is_clean:
+        raise RunFailed(f"{done.findings.total} findings in {done.files} files: do not show them to others as they are")
+
+
+def _print(done: Audit, *, was_searched: bool, was_checked: bool) -> None:
+    for finding in done.findings.kept[:MOST_LINES]:
+        typer.echo(str(finding))
+    if done.findings.total > MOST_LINES:
+        typer.echo(f"and {done.findings.total - MOST_LINES} more")
+    names = list(done.findings.sorted_names())
+    if names:
+        typer.echo("names to look at, which may be public or not:")
+        for name, times in names:
+            typer.echo(f"  {name.kind}: {name.value} ({times})")
+    lines = list(done.census.lines())
+    if lines:
+        typer.echo("what the numbers tell:")
+        for line in lines:
+            typer.echo(f"  {line}")
+    if done.is_clean:
+        checked = ["every field is allowed"] if was_checked else []
+        searched = ["no canary was found"] if was_searched else []
+        typer.echo(f"clean: {done.files} files, {' and '.join(checked + searched)}")

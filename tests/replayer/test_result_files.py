@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replay_doubles import make_request_result, make_session_result, make_setup
+
+from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.result_files import RESULT_KINDS
+from rotoscope.replayer.results import ResultsFolder
+from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.summary import Summary, summarise
+from rotoscope.traces.audit import Audit, audit
+
+SECRET = "what somebody wrote"
+
+
+def audited(folder: Path) -> Audit:
+    return audit([folder], kinds=RESULT_KINDS)
+
+
+def findings_of(folder: Path) -> list[str]:
+    return [str(one).removeprefix(f"{folder}/") for one in audited(folder).findings.kept]
+
+
+def put(folder: Path, name: str, change: dict[str, Any]) -> None:
+    """Change the first object of a file, written as the replayer writes it."""
+    path = folder / name
+    first, _, rest = path.read_text().partition("\n")
+    path.write_text(json.dumps(json.loads(first) | change, separators=(",", ":")) + "\n" + rest)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    requests = [make_request_result(branch=(0, 1)), make_request_result(status="failed", failure=FailureKind.DNS)]
+    sessions = [make_session_result(number) for number in range(4)]
+    with ResultsFolder.opened(tmp_path) as folder:
+        for request in requests:
+            folder.write_request(request)
+        for session in sessions:
+            folder.write_session(session)
+        folder.write_summary(summary(requests, sessions).as_dict())
+    return tmp_path
+
+
+def summary(requests: Any, sessions: Any) -> Summary:
+    return summarise(
+        make_setup(words=300, template=ChatTemplate(4, 3, 2, 3, 1), tokens_from="usage"),
+        requests=requests,
+        optimal_tokens=[50, 50],
+        sessions=sessions,
+        planned_requests=8,
+        without_ids=0,
+        interrupted=False,
+        duration_s=40.0,
+        counted=Growth(
+            family="vllm",
+            unit="tokens",
+            restarted=False,
+            external_cached=None,
+            output_tokens=3.0,
+            preemptions=2.0,
+            prompt=9.0,
+            cached=3.0,
+        ),
+    )
+
+
+def test_the_results_of_a_replay_are_clean(results: Path) -> None:
+    done = audited(results)
+
+    assert [str(one) for one in done.findings.kept] == []
+    assert (done.files, done.census.results) == (3, 6)
+    assert {name.kind for name, _ in done.findings.sorted_names()} == {"engine", "model", "salt"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"error_type": SECRET}, "results.jsonl:1: error_type: expected match pattern"),
+        ({"failure": SECRET}, "results.jsonl:1: failure: expected 'dns'"),
+        ({SECRET: 1}, "results.jsonl:1: <name of 19 characters>: unknown field"),
+        ({"start_s": 1_764_460_000.5}, "results.jsonl:1: start_s: a number that reads as a time since 1970 in seconds"),
+        ({"ttft_s": "1"}, "results.jsonl:1: ttft_s: expected a valid number"),
+    ],
+)
+def test_what_no_replay_writes_is_found(results: Path, change: dict[str, Any], expected: str) -> None:
+    put(results, "results.jsonl", change)
+
+    assert any(said.startswith(expected) for said in findings_of(results))
+    assert SECRET not in str(findings_of(results))
+
+
+def test_a_line_in_another_spelling_is_found(results: Path) -> None:
+    path = results / "sessions.jsonl"
+    path.write_text(path.read_text().replace(",", " ,", 1) + '{"session"')
+
+    assert [said.split(",")[0] for said in findings_of(results)] == [
+        "sessions.jsonl:5: ends within a line",
+        "sessions.jsonl:1: is not spelled as Rotoscope writes it",
+    ]
+
+
+def test_a_summary_is_held_to_its_fields_too(results: Path) -> None:
+    path = results / "summary.json"
+    whole = json.loads(path.read_text())
+    whole["setup"]["model"] = SECRET
+    whole["cache"]["text"] = SECRET
+    path.write_text(json.dumps(whole, indent=2) + "\n")
+
+    assert [said.split(": expected")[0] for said in findings_of(results)] == [
+        "summary.json: setup.model",
+        "summary.json: cache.<name of 4 characters>: unknown field",
+    ]
