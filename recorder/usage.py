@@ -37,9 +37,27 @@ def chat_usage(raw: dict[str, Any]) -> Usage:
     cached = _detail(prompt_details, "cached_tokens")
     if cached is None:
         cached = _count(raw.get("prompt_cache_hit_tokens"))
-    if reasoning is not None and completion is not None:
-        reasoning = min(reasoning, completion)
-    return Usage(_count(raw.get("prompt_tokens")) or None, completion, cached, reasoning)
+    return Usage(_count(raw.get("prompt_tokens")) or None, completion, cached, _at_most(reasoning, completion))
+
+
+def messages_usage(raw: dict[str, Any]) -> Usage:
+    """Read the usage of Anthropic messages, which tells three parts of the prompt that do not overlap.
+
+    Where only what was written to the cache is told (Dynamo 1.6.1), nothing was read from it.
+    """
+    parts = [
+        _count(raw.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    ]
+    cached = 0 if parts[1] is None and parts[2] is not None else parts[1]
+    details, completion = raw.get("output_tokens_details"), _count(raw.get("output_tokens"))
+    reasoning = _detail(details, "reasoning_tokens")
+    if reasoning is None:
+        reasoning = _detail(details, "thinking_tokens")
+    return Usage(sum(filter(None, parts)) or None, completion, cached, _at_most(reasoning, completion))
+
+
+def _at_most(count: int | None, most: int | None) -> int | None:
+    return count if count is None or most is None else min(count, most)
 
 
 def _detail(details: Any, name: str) -> int | None:

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import orjson
+from chat_wire import PATH, user
+
+from rotoscope.recorder.dialects.chat import parse_request
+from rotoscope.recorder.dialects.domain import cache_domain
+
+
+def test_models_salts_and_what_else_is_given_keep_caches_apart() -> None:
+    domains = [
+        cache_domain("m", None),
+        cache_domain("n", None),
+        cache_domain("m", "s"),
+        cache_domain("m", None, "fast"),
+    ]
+
+    assert len(set(domains)) == 4
+    assert cache_domain("m", None, None) == domains[0]
+
+
+def test_a_model_has_one_cache_whatever_the_dialect() -> None:
+    assert parse_request(PATH, orjson.dumps({"model": "m", "messages": [user("a")]})).domain == cache_domain("m", None)
