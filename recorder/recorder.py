@@ -1,29 +1,29 @@
 """The recorder: calls as they happen in, journal records out, a trace at the end; it does no I/O but the journal's.
 
 Nothing it does can hurt the agent: every method is guarded. Where something goes wrong the bytes are forwarded as they
-came, the recording of that call stops, and `trouble` says so once. Text lives in RAM until its call is closed; the key
-lives in RAM until the recorder is closed.
+came, the recording of that call stops, and `trouble` says so once. Text lives in RAM until its call is closed, and where
+a tokenizer is to count it until it has been handed out for that; the key lives in RAM until the recorder is closed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from rotoscope.recorder.building import build_trace
+from rotoscope.recorder.counting import Counted, Uncounted
 from rotoscope.recorder.dialects.registry import dialect_of
 from rotoscope.recorder.dialects.request import NotACall
 from rotoscope.recorder.dialects.stream_options import with_usage
 from rotoscope.recorder.exchange import Exchange, RecordedExchange
 from rotoscope.recorder.hashing import new_key
 from rotoscope.recorder.run import Run
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal import JournalWriter, PartCounted
 from rotoscope.traces.model import Trace
 
 _OTHER_DIALECTS = {
-    "/completions": "text completions",
     "/responses": "responses",
-    "/messages": "messages",
     "/embeddings": "embeddings",
 }
 
@@ -31,10 +31,18 @@ _OTHER_DIALECTS = {
 class Recorder:
     """Record one run."""
 
-    def __init__(self, journal: JournalWriter, *, key: bytes | None = None, campaign: str | None = None) -> None:
+    def __init__(
+        self,
+        journal: JournalWriter,
+        *,
+        key: bytes | None = None,
+        campaign: str | None = None,
+        tokenizer: str | None = None,
+    ) -> None:
+        """Begin a run; `tokenizer` is the name of what counts the texts that `uncounted` hands out."""
         if campaign is not None and not re.fullmatch("[0-9a-f]{8,32}", campaign):
             raise ValueError("a campaign is named by 8 to 32 hexadecimal digits")
-        self._run = Run(journal, key=key or new_key(), campaign=campaign)
+        self._run = Run(journal, key=key or new_key(), campaign=campaign, tokenizer=tokenizer)
         self.passed = 0
         """Requests that were forwarded unrecorded."""
 
@@ -62,6 +70,19 @@ class Recorder:
             self._run.report("a request", error)
         self.passed += 1
         return Exchange(body)
+
+    def uncounted(self) -> list[Uncounted]:
+        """Return texts that wait to be counted, and forget them; none when all were handed out."""
+        return self._run.waiting.take()
+
+    def counted(self, counts: Sequence[Counted]) -> None:
+        """Take in the counts of texts that were handed out. Never raises."""
+        if self._run.is_closed:
+            return
+        try:
+            self._run.write([PartCounted(**asdict(count)) for count in counts])
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._run.report("a count", error)
 
     def close(self) -> Trace | None:
         """End the recording, forget the key and build the trace; None when no call was seen."""

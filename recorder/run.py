@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Sequence
 
+from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.recorder.reading import Asked, RequestReader
@@ -18,14 +19,21 @@ _log = logging.getLogger(__name__)
 class Run:
     """Number what happens in a run and write it down; what fails is told once and hurts nobody."""
 
-    def __init__(self, journal: JournalWriter, *, key: bytes, campaign: str | None) -> None:
+    def __init__(
+        self, journal: JournalWriter, *, key: bytes, campaign: str | None, tokenizer: str | None = None
+    ) -> None:
         self._journal: JournalWriter | None = journal
         self._header = JournalHeader(
-            trace_id=secrets.token_hex(8), campaign=campaign or secrets.token_hex(8), is_named=campaign is not None
+            trace_id=secrets.token_hex(8),
+            campaign=campaign or secrets.token_hex(8),
+            is_named=campaign is not None,
+            tokenizer=tokenizer,
         )
         self._records: list[JournalRecord] = []
         self._hash: KeyedHash | None = KeyedHash(key)
-        self.parts = KnownParts(self._hash)
+        self.waiting = WaitingTexts()
+        """Texts that the tokenizer is to count, if there is one."""
+        self.parts = KnownParts(self._hash, None if tokenizer is None else self.waiting)
         self.reader = RequestReader(self._hash, self.parts)
         self._tools: dict[bytes, int] = {}
         self._measured: dict[int, MeasuredPrompts] = {}

@@ -4,9 +4,11 @@ from chat_wire import Wire, assistant, user
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rotoscope.recorder.part_sizes import PartSizes
 from rotoscope.recorder.part_tree import PartTree
 from rotoscope.recorder.places import Place, PlaceTree
-from rotoscope.traces.journal import CallOpened, PartSeen
+from rotoscope.recorder.rendering import Rendering
+from rotoscope.traces.journal import CallOpened, PartCounted, PartSeen
 
 
 def places_of(*prompts: list[dict[str, object]]) -> tuple[PlaceTree, list[list[Place]]]:
@@ -82,21 +84,36 @@ def test_tokens_between_measured_places_are_shared_out_by_weight() -> None:
 
 
 def test_behind_the_last_measured_place_weights_count() -> None:
-    tree, places = line([1.0, 3.0])
+    tree, places = line([1.0, 6.0])
     places[0].measured = 10
     tree.settle()
-    tree.fill(places[1], scale=2.0)
+    tree.fill(places[1])
 
     assert [place.position for place in places] == [10, 16]
 
 
 def test_a_number_stays_when_it_was_given() -> None:
-    tree, places = line([1.0, 1.0])
+    tree, places = line([5.0, 5.0])
     tree.settle()
-    tree.fill(places[1], scale=5.0)
-    tree.fill(places[1], scale=7.0)
+    tree.fill(places[1])
+    places[0].weight = 7.0
+    tree.fill(places[1])
 
     assert [place.position for place in places] == [5, 10]
+
+
+def test_places_stand_where_sizes_and_what_the_server_makes_of_them_say() -> None:
+    wire = Wire()
+    wire.ask([user("x"), assistant("y", thinking="z"), user("w")])
+    tree = PartTree([record for record in wire.written().records if isinstance(record, PartSeen)])
+    counts = {part: PartCounted(part=part, tokens=100, reasoning_tokens=10 * (part == 1)) for part in range(3)}
+    places = PlaceTree(tree, PartSizes(tree, counts, "t"), Rendering(once=50, message=6, ratio=2))
+    path = tree.path(2)
+    places.fill(places.prompt_end(path))
+
+    ends = [places.end_of(path, count).position for count in range(1, 4)]
+    assert ends == [50 + 206, 256 + 226, 482 + 206]
+    assert places.prompt_end(path).position == 688 + 3
 
 
 LINES = st.lists(
