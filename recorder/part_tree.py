@@ -6,7 +6,7 @@ What follows from the parts before a part is found once for each part, so that a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rotoscope.traces.journal import SHORT_DIGEST_BYTES, PartSeen
@@ -61,6 +61,10 @@ class PartTree:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    def parts(self) -> Iterator[PartSeen]:
+        """Yield all parts in order."""
+        return (node.seen for node in self._nodes)
 
     def node(self, part: int) -> PartNode:
         """Return a part with what is known of the prompt up to its end."""

@@ -10,6 +10,7 @@ import orjson
 from rotoscope.recorder.canonical import Part, message_part
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
+from rotoscope.recorder.volatile import blanked
 from rotoscope.traces.journal import PartSeen, border_ends, border_step
 
 _PROBE_BYTES = 64
@@ -31,6 +32,8 @@ class KnownParts:
         self._numbers: dict[bytes, int] = {}
         self._messages: dict[tuple[int | bytes, int], int] = {}
         self._fresh: list[PartSeen] = []
+        self._masked: dict[int, bytes] = {}
+        """Digests without what changes by itself, where they are others."""
         self._lengths: dict[tuple[int | bytes, int], list[int]] = {}
         """Of the stretches of text behind a part that begin alike."""
 
@@ -43,6 +46,7 @@ class KnownParts:
         self._digests.clear()
         self._numbers.clear()
         self._messages.clear()
+        self._masked.clear()
         self._lengths.clear()
         if self._waiting is not None:
             self._waiting.forget()
@@ -128,6 +132,7 @@ class KnownParts:
             most_tokens=part.most_tokens,
             reasoning_bytes=part.reasoning_bytes,
             has_calls=part.has_calls,
+            masked=self._masked_digest(before, part, digest),
         )
         self._fresh.append(record)
         self._digests.append(digest)
@@ -137,6 +142,19 @@ class KnownParts:
         if part.role == "text":
             self._learn_length(before, part)
         return number
+
+    def _masked_digest(self, before: int | bytes, part: Part, digest: bytes) -> str | None:
+        """Return the digest without what changes by itself, None where it is the same; and keep it if it is not."""
+        assert self._hash is not None
+        exact = blanked(part)
+        parent = before if isinstance(before, bytes) else self._masked.get(before)
+        if exact is None and (parent is None or isinstance(before, bytes)):
+            return None
+        if parent is None:
+            assert isinstance(before, int)
+            parent = self._digests[before]
+        masked = self._masked[len(self._digests)] = self._hash.chained(parent, part.exact if exact is None else exact)
+        return masked.hex()
 
 
 def _quick_hash(message: dict[str, Any]) -> int:

@@ -91,6 +91,8 @@ class PartSeen:
     """Thinking that was sent back with an answer."""
     has_calls: Flag = False
     """An answer that asks for tools."""
+    masked: Digest | None = None
+    """The digest without what changes by itself, of this part and all before it; None where it is the same."""
 
     @property
     def is_ids(self) -> bool:

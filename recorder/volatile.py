@@ -1,0 +1,37 @@
+"""Lines of a prompt that change by themselves, such as billing headers and dates: the same text with them left blank.
+
+Where they change within a run, the prompts behind them share nothing with earlier ones, though nothing was said anew.
+Blanked are the value of Claude Code's billing header, dates and times in messages of the system, and in those of the
+user lines that say that they tell the date.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rotoscope.recorder.canonical import Part
+
+_BLANK = b"0"
+_BILLING = re.compile(rb'(x-anthropic-billing-header:)[^"\\\n]*', re.IGNORECASE)
+_MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
+_DATE_OR_TIME = re.compile(
+    rb"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+    rb"|\b\d{1,2}[./]\d{1,2}[./]\d{4}\b"
+    rb"|\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?(?:%b \d{1,2}(?:st|nd|rd|th)?,? \d{4}|\d{1,2} %b,? \d{4}\b)"
+    rb"|\b\d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?\b" % (_MONTH, _MONTH)
+)
+_ANNOUNCED = re.compile(
+    rb"((?:today(?:'s|\xe2\x80\x99s)? (?:date )?is|(?:current|today's) (?:date|time)(?: and time)?)\b)[^\"\\\n]*",
+    re.IGNORECASE,
+)
+
+
+def blanked(part: Part) -> bytes | None:
+    """Return the exact form of a part with what changes by itself left blank; None when nothing does."""
+    if part.role == "system":
+        exact = _DATE_OR_TIME.sub(_BLANK, _BILLING.sub(rb"\1", part.exact))
+    elif part.role == "user":
+        exact = _ANNOUNCED.sub(rb"\1", part.exact)
+    else:
+        return None
+    return None if exact == part.exact else exact
