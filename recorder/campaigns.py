@@ -68,6 +68,10 @@ class KnownCampaign:
     processes: tuple[int, ...]
     """Which ones, where the system tells."""
 
+    def __str__(self) -> str:
+        by = f" by process {', '.join(map(str, self.processes))}" if self.processes else ""
+        return f"{self.name}: in use{by}" if self.is_used else f"{self.name}: open"
+
 
 def campaigns_folder(environment: Mapping[str, str]) -> Path:
     """Return where named campaigns live: ROTOSCOPE_CAMPAIGNS, else below XDG_STATE_HOME, else below ~/.local/state."""

@@ -17,8 +17,10 @@ import typer
 from rotoscope import __version__
 from rotoscope.commands.analyze import analyze
 from rotoscope.commands.audit import audit
+from rotoscope.commands.campaign import campaign
 from rotoscope.commands.convert import convert
 from rotoscope.commands.doctor import doctor
+from rotoscope.commands.proxy import proxy
 from rotoscope.commands.record import record
 from rotoscope.commands.recover import recover
 from rotoscope.commands.replay import replay
@@ -49,8 +51,10 @@ def rotoscope(
 
 app.command()(analyze)
 app.command()(audit)
+app.command()(campaign)
 app.command()(convert)
 app.command()(doctor)
+app.command()(proxy)
 app.command(context_settings={"allow_interspersed_args": False})(record)  # options behind COMMAND are its own
 app.command()(recover)
 app.command()(replay)

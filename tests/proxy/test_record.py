@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import gzip
 import hashlib
 import json
@@ -14,13 +13,13 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from loopback import PATIENCE_S, Handler, chat_answer, chat_chunk, serving, sse, usage_chunk
+from rotoscope_process import Ended, clean_environment, ended, rotoscope
 
 from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream
 from rotoscope.traces.errors import UnusableInput
@@ -43,45 +42,6 @@ def ask(text):
 """
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What is left of a process."""
-
-    status: int
-    out: str
-    err: str
-
-
-def clean_environment(**changes: str) -> dict[str, str]:
-    """Return this environment without what leads to a server."""
-    kept = {k: v for k, v in os.environ.items() if k not in BASE_URL_VARIABLES and not k.lower().endswith("_proxy")}
-    return kept | changes
-
-
-@contextlib.asynccontextmanager
-async def running(arguments: Sequence[str], **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run `rotoscope record`; its process is ended with the block."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "rotoscope", "record", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=clean_environment(**environment),
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def ended(process: asyncio.subprocess.Process) -> Ended:
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
-
-
 async def answer(request: web.Request) -> web.StreamResponse:
     """Answer any chat request, but refuse where the path says so."""
     if "refused" in request.path:
@@ -98,7 +58,7 @@ def record(folder: Path, *command: str, handler: Handler = answer, options: Sequ
     async def run() -> Ended:
         async with (
             serving(handler) as origin,
-            running(["--upstream", origin, "-o", str(folder), *options, "--", *command]) as process,
+            rotoscope("record", "--upstream", origin, "-o", str(folder), *options, "--", *command) as process,
         ):
             return await ended(process)
 
@@ -152,7 +112,7 @@ def test_signal_reaches_the_command_and_the_trace_is_written(tmp_path: Path) -> 
         command = python("import signal\n" + source)
         async with (
             serving(answer) as origin,
-            running(["--upstream", origin, "-o", str(tmp_path), *command]) as process,
+            rotoscope("record", "--upstream", origin, "-o", str(tmp_path), *command) as process,
         ):
             assert process.stdout is not None
             assert await process.stdout.readline() == b"done\n"
@@ -241,7 +201,7 @@ def test_what_cannot_be_recorded_fails_in_one_sentence_before_the_command_starts
     arguments: list[str], says: str, tmp_path: Path
 ) -> None:
     async def run() -> Ended:
-        async with running([argument.format(tmp_path) for argument in arguments]) as process:
+        async with rotoscope("record", *(argument.format(tmp_path) for argument in arguments)) as process:
             return await ended(process)
 
     failed = asyncio.run(run())
@@ -312,7 +272,9 @@ for _ in range(3):
 """
 
     async def run() -> Ended:
-        async with running(["--upstream", "http://127.0.0.1:9", "-o", str(tmp_path), *python(source)]) as process:
+        async with rotoscope(
+            "record", "--upstream", "http://127.0.0.1:9", "-o", str(tmp_path), *python(source)
+        ) as process:
             return await ended(process)
 
     recorded = asyncio.run(run())
@@ -465,7 +427,8 @@ def test_nothing_that_anyone_said_is_in_any_byte_written(options: list[str], tmp
         async with serving(careless_server) as origin:
             arguments = ["--upstream", origin, "-o", str(folder), *options, "--"]
             command = python(CARELESS_AGENT, str(folder), str(kept))
-            async with running([*arguments, *command], PYTHONDEVMODE="1", ROTOSCOPE_TRACEBACK="1", **places) as process:
+            variables = {"PYTHONDEVMODE": "1", "ROTOSCOPE_TRACEBACK": "1", **places}
+            async with rotoscope("record", *arguments, *command, **variables) as process:
                 return await ended(process)
 
     recorded = asyncio.run(run())

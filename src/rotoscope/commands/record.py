@@ -19,6 +19,15 @@ def record(
         bool,
         typer.Option("--measure", help="Ask the server for the token ids of each prompt, which it then gets twice."),
     ] = False,
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json."
+        ),
+    ] = "auto",
+    campaign: Annotated[
+        str | None, typer.Option(help="Campaign that the recording shares with others, so that prefixes have one id.")
+    ] = None,
 ) -> None:
     """Run a command behind a gateway to its server and write a content-free trace of its calls.
 
@@ -26,8 +35,12 @@ def record(
     """
     import os
 
+    from rotoscope.proxy.campaign import chosen_campaign
     from rotoscope.proxy.record import RecordOptions, chosen_upstream
     from rotoscope.proxy.record import record as run
+    from rotoscope.recorder.token_counters import chosen_tokenizer
 
-    options = RecordOptions(command, chosen_upstream(upstream, os.environ), folder, measure)
-    raise typer.Exit(run(options))
+    chosen, counter = chosen_upstream(upstream, os.environ), chosen_tokenizer(tokenizer)
+    with chosen_campaign(campaign, os.environ) as named:
+        status = run(RecordOptions(command, chosen, folder, measure, named, counter))
+    raise typer.Exit(status)

@@ -1,0 +1,24 @@
+"""The campaign that a command was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from rotoscope.proxy.telling import say
+from rotoscope.recorder.campaigns import Campaign, Campaigns, campaigns_folder
+
+
+@contextlib.contextmanager
+def chosen_campaign(name: str | None, environment: Mapping[str, str]) -> Iterator[Campaign | None]:
+    """Give the campaign of a name while the block runs, and say when it begins; None where no name is given.
+
+    Raises UnusableInput.
+    """
+    if name is None:
+        yield None
+        return
+    with Campaigns(campaigns_folder(environment)).opened(name) as campaign:
+        if campaign.is_new:
+            say(f"campaign {name!r} begins; 'rotoscope campaign end {name}' destroys its key")
+        yield campaign
