@@ -16,6 +16,7 @@ import aiohttp
 from aiohttp import HttpVersion11, web
 from yarl import URL
 
+from rotoscope.proxy.count import Counting
 from rotoscope.proxy.door import Door
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.paths import CONTROL, Target, split
@@ -65,6 +66,7 @@ class Gateway:
         door: Door = Door(),  # noqa: B008 - frozen
         desk: Desk | None = None,
         measurer: Measurer | None = None,
+        counting: Counting | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._upstream = upstream
@@ -74,6 +76,7 @@ class Gateway:
         self._door = door
         self._desk = desk
         self._measurer = measurer
+        self._counting = counting
         self._clock = clock
         self._said: set[str] = set()
         self._open: set[asyncio.Task[Any]] = set()
@@ -207,7 +210,9 @@ class Gateway:
             self._look_back(relay, exchange, run, request.headers)
 
     def _look_back(self, relay: Relay, exchange: Exchange, run: Run | None, headers: Mapping[str, str]) -> None:
-        """Tell of a failure, and let the prompt be measured, also where the client left before the end."""
+        """Tell of a failure, and let prompt and texts be counted, also where the client left before the end."""
+        if run is not None and exchange.recorded and self._counting is not None:
+            self._counting.submit(run.recorder)
         if relay.failure:
             self.failed += 1
             self._say(f"a call failed: upstream {self._upstream.origin}: {relay.failure}")

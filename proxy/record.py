@@ -17,6 +17,7 @@ from rotoscope.proxy.summary import counted
 from rotoscope.proxy.telling import about, say
 from rotoscope.proxy.upstream import Upstream, upstream_as_is, upstream_given
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.token_counters import Tokenizer
 from rotoscope.traces.errors import UnusableInput
 
 UPSTREAM_VARIABLE = "OPENAI_BASE_URL"
@@ -38,6 +39,8 @@ class RecordOptions:
     """Ask the upstream for the token ids of each prompt, which sends it a second time."""
     campaign: Campaign | None = None
     """Shared with other recordings; None where this one stands alone."""
+    tokenizer: Tokenizer | None = None
+    """What counts texts where the server does not."""
 
 
 def chosen_upstream(given: str | None, environment: Mapping[str, str]) -> Upstream:
@@ -68,12 +71,14 @@ def record(options: RecordOptions) -> int:
 
     Raises UnusableInput when the folder cannot be written or the command cannot be started.
     """
-    return asyncio.run(_run(options, begin(claim(options.folder), options.campaign)))
+    tokenizer = None if options.tokenizer is None else options.tokenizer.name
+    return asyncio.run(_run(options, begin(claim(options.folder), options.campaign, tokenizer=tokenizer)))
 
 
 async def _run(options: RecordOptions, run: RecordedRun) -> int:
     ended: list[Finished] = []
-    how = Standing(options.upstream, options.folder, options.campaign or Campaign(), options.measure)
+    campaign = options.campaign or Campaign()
+    how = Standing(options.upstream, options.folder, campaign, options.measure, options.tokenizer)
     child = Child()
     with child.signals_forwarded():
         async with standing(how, finished=lambda finished, _: ended.append(finished), first=run) as stood:

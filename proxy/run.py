@@ -148,25 +148,27 @@ class Finished:
     """Why it is not where it should be, empty when all is well."""
 
 
-def begin(place: Place, campaign: Campaign | None) -> RecordedRun:
-    """Begin a run at a place that was claimed for it. Raises UnusableInput."""
+def begin(place: Place, campaign: Campaign | None, *, tokenizer: str | None = None) -> RecordedRun:
+    """Begin a run at a place that was claimed for it; `tokenizer` counts its texts. Raises UnusableInput."""
     try:
         journal = place.open_journal()
     except OSError as error:
         raise UnusableInput(f"{place.journal}: cannot be written: {error.strerror}") from error
-    return _run(place.journal.parent, place, journal, campaign)
+    return _run(place.journal.parent, place, journal, campaign=campaign, tokenizer=tokenizer)
 
 
-def begin_in(folder: Path, campaign: Campaign | None) -> RecordedRun:
+def begin_in(folder: Path, campaign: Campaign | None, *, tokenizer: str | None = None) -> RecordedRun:
     """Begin a run under the next free number of a folder; in memory alone where that cannot be. Never raises."""
     try:
-        return begin(claim(folder), campaign)
+        return begin(claim(folder), campaign, tokenizer=tokenizer)
     except UnusableInput as error:
         _log.warning("%s: the recording goes on in memory", error)
-    return _run(folder, None, open(os.devnull, "wb", buffering=0), campaign)
+    return _run(folder, None, open(os.devnull, "wb", buffering=0), campaign=campaign, tokenizer=tokenizer)
 
 
-def _run(folder: Path, place: Place | None, journal: BinaryIO, campaign: Campaign | None) -> RecordedRun:
-    writer = JournalWriter(journal)
+def _run(
+    folder: Path, place: Place | None, journal: BinaryIO, *, campaign: Campaign | None, tokenizer: str | None
+) -> RecordedRun:
     key, id_ = (campaign.key, campaign.id) if campaign is not None else (None, None)
-    return RecordedRun(Recorder(writer, key=key, campaign=id_), folder=folder, place=place, journal=journal)
+    recorder = Recorder(JournalWriter(journal), key=key, campaign=id_, tokenizer=tokenizer)
+    return RecordedRun(recorder, folder=folder, place=place, journal=journal)

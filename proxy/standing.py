@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 
+from rotoscope.proxy.count import CounterProcess, Counting
 from rotoscope.proxy.desk import desk_of
 from rotoscope.proxy.door import Door
 from rotoscope.proxy.gateway import Gateway, Notice
@@ -22,6 +23,7 @@ from rotoscope.proxy.runs import Runs
 from rotoscope.proxy.telling import tell_kind_of_error
 from rotoscope.proxy.upstream import Upstream, open_session
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.token_counters import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +31,8 @@ DRAIN_S = 2.0
 """How long requests that are open at the end may take; a process that was left behind may still be talking."""
 MEASURING_S = 60.0
 """How long measuring may go on after a run's last answer."""
+COUNTING_S = 10.0
+"""The same for counting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Standing:
     """What its runs share."""
     measure: bool = False
     """Ask the upstream for the token ids of each prompt, which sends it a second time."""
+    tokenizer: Tokenizer | None = None
+    """What counts texts where the server does not."""
     by_session: bool = False
     """Give each session that a client names a run of its own."""
     idle_s: float | None = None
@@ -75,11 +81,16 @@ async def standing(
     Raises UnusableInput when it cannot listen.
     """
     asyncio.get_running_loop().set_exception_handler(tell_kind_of_error)
-    async with open_session(how.upstream) as session, _measuring(how, session, notice) as measurer:
+    async with (
+        open_session(how.upstream) as session,
+        _measuring(how, session, notice) as measurer,
+        _counting(how, notice) as counting,
+    ):
+        tokenizer = None if how.tokenizer is None else how.tokenizer.name
         runs = Runs(
-            lambda: begin_in(how.folder, how.campaign),
+            lambda: begin_in(how.folder, how.campaign, tokenizer=tokenizer),
             finished=finished,
-            settle=None if measurer is None else lambda: measurer.finish(timeout_s=MEASURING_S),
+            settle=lambda: _settle(measurer, counting),
             by_session=how.by_session,
             idle_s=how.idle_s,
         )
@@ -93,6 +104,7 @@ async def standing(
             door=how.door,
             desk=lambda request, path: desk_of(gateway, runs)(request, path),
             measurer=measurer,
+            counting=counting,
         )
         stood = Stood(gateway, runs)
         try:
@@ -126,6 +138,24 @@ async def _measuring(how: Standing, session: aiohttp.ClientSession, notice: Noti
     measurer = Measurer(how.upstream, session, notice=notice)
     async with _task(measurer.run()):
         yield measurer
+
+
+@contextlib.asynccontextmanager
+async def _counting(how: Standing, notice: Notice) -> AsyncIterator[Counting | None]:
+    if how.tokenizer is None:
+        yield None
+        return
+    counting = Counting(CounterProcess(how.tokenizer), notice=notice)
+    async with _task(counting.run()):
+        yield counting
+
+
+async def _settle(measurer: Measurer | None, counting: Counting | None) -> None:
+    """Wait for what is still to be learnt of calls that have ended."""
+    if measurer is not None:
+        await measurer.finish(timeout_s=MEASURING_S)
+    if counting is not None:
+        await counting.finish(timeout_s=COUNTING_S)
 
 
 @contextlib.asynccontextmanager
