@@ -10,13 +10,17 @@ VENV ?= .venv
 endif
 ENGINE_VENV ?= $(VENV)-engine
 AIPERF_VENV ?= $(VENV)-aiperf
+CLIENTS_VENV ?= $(VENV)-clients
+CLIENTS ?= $(basename $(notdir $(wildcard scripts/clients/*.txt)))
+FEW_CLIENTS := openai anthropic openai-agents langgraph mini-swe-agent
 python := $(VENV)/bin/python
+without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients
 pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz help demo test test-all test-others test-engine test-aiperf test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -28,7 +32,7 @@ test: environment ## check format, lint and types, then run the tests
 	$(python) -m ruff format --check
 	$(python) -m ruff check
 	$(python) -m mypy
-	$(pytest) --ignore tests/engine --ignore tests/aiperf
+	$(pytest) $(without_others)
 
 test-all: test test-others ## the same, then the tests on every other Python found (3.11, 3.12, 3.13)
 
@@ -36,7 +40,7 @@ test-others: ## the tests alone on every other Python found
 	@MAKE="$(MAKE)" scripts/test_others.sh $(VENV)
 
 tests: environment ## the tests alone
-	$(pytest) --ignore tests/engine --ignore tests/aiperf
+	$(pytest) $(without_others)
 
 test-engine: ## the tests against a real inference engine, in an environment of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
@@ -45,6 +49,14 @@ test-engine: ## the tests against a real inference engine, in an environment of 
 test-aiperf: environment ## that AIPerf loads what is converted, in an environment of its own
 	@scripts/aiperf.sh $(AIPERF_VENV)
 	ROTOSCOPE_AIPERF=$(AIPERF_VENV) $(python) -m pytest -n 0 -s tests/aiperf
+
+test-clients: environment ## record real clients (CLIENTS, else all), each in an environment of its own
+	@for client in $(CLIENTS); do scripts/clients.sh $$client $(CLIENTS_VENV)/$$client || exit 1; done
+	ROTOSCOPE_CLIENTS=$(CLIENTS_VENV) ROTOSCOPE_CLIENT_NAMES="$(CLIENTS)" $(python) -m pytest -n 2 --dist loadgroup \
+		-rP tests/clients
+
+test-few-clients: ## the same for those that are small
+	@$(MAKE) test-clients CLIENTS="$(FEW_CLIENTS)"
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)

@@ -1,0 +1,133 @@
+"""Real clients, recorded in front of a scripted server that knows the tokens, audited, and replayed on the simulator."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from captured_simulator import Place, replayed
+from clients.recorded import Recorded, record_client
+from clients.truth import common, findings, true_calls
+from forest_truth import Truth
+
+from rotoscope.traces import Call, Embedding, ParallelStart, ToolCall
+from rotoscope.traces.audit import audit
+from rotoscope.traces.audit_kinds import TRACE_KINDS
+from rotoscope.traces.canary import Canaries
+
+WITHOUT_TOOLS = {"aider": "has none", "smolagents": "sends what tools told as text of the user"}
+WITHOUT_FAN_OUT = {"aider"}
+LEAVES_NO_STREAM = {"aider", "crewai", "mini-swe-agent"}
+TOOL_MS = 20.0
+
+
+@pytest.fixture(scope="module")
+def recorded(request: pytest.FixtureRequest, environments: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """One recorded run of a client."""
+    python = environments / request.param / "bin/python"
+    return record_client(request.param, python, tmp_path_factory.mktemp(request.param))
+
+
+def test_every_request_is_a_call_or_an_attempt_at_one(recorded: Recorded) -> None:
+    calls = list(recorded.trace.calls())
+    embeddings = [event for event in recorded.trace.events if isinstance(event, Embedding)]
+
+    asked = [request for request in recorded.seen if request.is_call]
+    assert sum(call.attempts or 1 for call in calls) == len(asked)
+    assert len(embeddings) == sum(request.path.endswith("/embeddings") for request in recorded.seen)
+    assert [call.attempts for call in calls if call.attempts] == [3]
+
+
+def test_lengths_are_those_of_the_server(recorded: Recorded) -> None:
+    for one in true_calls(recorded):
+        if one.call.finish_reason != "cancelled":
+            assert one.call.prompt_tokens == len(one.prompt)
+            assert one.call.completion_tokens == one.generation.generated
+        assert one.call.prefix.greatest <= one.call.prompt_tokens
+
+
+def test_a_stream_that_was_left_is_a_cancelled_call(recorded: Recorded) -> None:
+    cancelled = [one for one in true_calls(recorded) if one.call.finish_reason == "cancelled"]
+
+    assert bool(cancelled) == (recorded.client not in LEAVES_NO_STREAM)
+    for one in cancelled:
+        assert 0 < one.generation.generated < len(one.generation.output_ids)
+        assert one.call.completion_tokens_source == "estimate"
+        assert 0.5 < one.call.completion_tokens / one.generation.generated < 2.0
+
+
+def test_true_common_prefixes_lie_within_the_recorded_bounds(recorded: Recorded) -> None:
+    found = list(findings(recorded.trace, true_calls(recorded)))
+
+    widths = sorted(one.high - one.low for one in found)
+    print(
+        f"\n{recorded.client}: {len(found)} pairs, bounds {widths[len(found) // 2]} (at most {widths[-1]}) tokens wide"
+    )
+    assert [one for one in found if not one.holds] == []
+
+
+def test_tools_that_told_something_are_in_the_trace_behind_the_call_that_asked(recorded: Recorded) -> None:
+    told = set().union(*(tools_that_told(orjson.loads(request.body)) for request in recorded.seen if request.is_call))
+    calls = {call.call: call for call in recorded.trace.calls()}
+    tools = [event for event in recorded.trace.events if isinstance(event, ToolCall)]
+
+    assert bool(tools) == (recorded.client not in WITHOUT_TOOLS)
+    assert len(tools) == len(told)
+    for tool in tools:
+        asked = calls[tool.call if tool.call is not None else -1]
+        assert tool.tool_name in asked.tool_calls
+        assert tool.time_source == "gap"
+        assert tool.at_ms == pytest.approx(end_ms(asked))
+    if recorded.client != "mini-swe-agent":  # its tool is a shell of its own
+        assert all(tool.duration_ms >= TOOL_MS for tool in tools)
+
+
+def tools_that_told(body: Any) -> set[str]:
+    """Return the ids of the tool calls whose results are in a request, in whichever dialect."""
+    if isinstance(body, list):
+        return set().union(*map(tools_that_told, body))
+    if not isinstance(body, dict):
+        return set()
+    if body.get("role") == "tool" or body.get("type") in ("function_call_output", "tool_result"):
+        return {body.get("tool_call_id") or body.get("call_id") or body["tool_use_id"]}
+    return set().union(*map(tools_that_told, body.values()))
+
+
+def end_ms(call: Call) -> float:
+    assert call.at_ms is not None
+    assert call.duration_ms is not None
+    return call.at_ms + call.duration_ms
+
+
+def test_conversations_at_the_same_time_are_branches(recorded: Recorded) -> None:
+    regions = [event.num_branches for event in recorded.trace.events if isinstance(event, ParallelStart)]
+
+    assert bool(regions) == (recorded.client not in WITHOUT_FAN_OUT)
+
+
+def test_nothing_that_anyone_said_is_in_any_byte(recorded: Recorded) -> None:
+    canaries = Canaries.of(recorded.canaries)
+    sent = b"".join(request.body + repr(request.headers).encode() for request in recorded.seen)
+
+    assert {hit.canary for hit in canaries.in_bytes(sent)} >= {1, 2, 5, 7}
+    assert audit([recorded.folder], kinds=TRACE_KINDS, canaries=canaries).findings.kept == []
+    assert canaries.in_bytes(recorded.said) == []
+
+
+def test_its_replay_sends_prompts_that_share_what_the_trace_says(recorded: Recorded, tmp_path: Path) -> None:
+    truth = Truth.of([recorded.trace], 1)
+
+    prompts = asyncio.run(replayed([recorded.trace], tmp_path, lambda ids: ids))
+
+    assert {place.call: len(ids) for place, ids in prompts.items()} == {
+        call.call: call.prompt_tokens for call in recorded.trace.calls()
+    }
+    domains = {call.call: call.domain for call in recorded.trace.calls()}
+    for a, b in combinations(sorted(domains), 2):
+        shared = truth.common(("session", 0, a), ("session", 0, b)) if domains[a] == domains[b] else 0
+        one, other = prompts[Place(0, a)], prompts[Place(0, b)]
+        assert common(one, other) == min(shared, len(one), len(other))
