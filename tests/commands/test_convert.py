@@ -37,6 +37,15 @@ def test_a_foreign_trace_becomes_ours_and_the_account_goes_to_stderr(tmp_path: P
     assert json.loads((tmp_path / "y.trace.json").read_text())["format"]["name"] == "rotoscope.trace"
 
 
+def test_the_help_names_the_formats_that_can_be_written() -> None:
+    help_text = " ".join(convert("--help").stdout.split())
+    with pytest.raises(UnusableInput) as refused:
+        format_named("none")
+
+    names = str(refused.value).partition("choose one of ")[2]
+    assert f"Format to write: {names}." in help_text.replace("- ", "-")
+
+
 def test_a_trace_goes_from_standard_input_to_standard_output() -> None:
     done = convert("-", "-", data=dumps(make_trace()))
 

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from rotoscope.traces.formats.fidelity import Fidelity
     from rotoscope.traces.formats.recognise import LabelledTrace
 
+_FORMATS = (
+    "rotoscope, trtllm, weka, dynamo, tracelab, tracelab-csv, vcr, mooncake-agentic-v2, mooncake-agentic, mooncake-delta, "
+    "mooncake-sessions, mooncake"
+)
+"""Those of the registry, which is not imported for the help."""
+
 
 def convert(
     paths: Annotated[
@@ -23,7 +29,7 @@ def convert(
             metavar="IN... OUT",
         ),
     ],
-    to: Annotated[str, typer.Option("--to", help="Format to write.")] = "rotoscope",
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"Format to write: {_FORMATS}.")] = "rotoscope",
     block_size: Annotated[
         int | None, typer.Option(help="Tokens a block in the file, instead of the format's usual.", min=1)
     ] = None,
