@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from rotoscope.recorder.calls import SeenRun, gather
 from rotoscope.recorder.conversations import Threader
+from rotoscope.recorder.masked_prefixes import MaskedPrefixes
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import find_lanes
 from rotoscope.recorder.timeline import Timeline
 from rotoscope.recorder.widening import widen
 from rotoscope.traces.forest import normalise
 from rotoscope.traces.journal import Journal, JournalHeader
-from rotoscope.traces.model import TokenSource, Trace
+from rotoscope.traces.model import Call, Prefix, TokenSource, Trace
 from rotoscope.traces.validation import validate
 
 
@@ -50,4 +52,14 @@ def _trace(header: JournalHeader, run: SeenRun) -> Trace:
         shared_prefixes=tuple(shared.prefix() for shared in found.shared),
         events=Timeline(run, turns, lanes, found, source).write(),
     )
-    return normalise(trace)
+    return _with_masked(normalise(trace), MaskedPrefixes(found).all())
+
+
+def _with_masked(trace: Trace, longer: Mapping[int, Prefix]) -> Trace:
+    """Put beside the prefixes of some calls what they would be without lines that change by themselves."""
+    if not longer:
+        return trace
+    events = (
+        replace(event, masked=longer.get(event.call)) if isinstance(event, Call) else event for event in trace.events
+    )
+    return replace(trace, events=tuple(events))

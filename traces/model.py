@@ -54,6 +54,16 @@ TimeSource: TypeAlias = Literal["sdk", "client", "gap"]
 WaitKind: TypeAlias = Literal["think", "human", "agent"]
 """Until an agent that was asked for begins (`agent`), for a person (`human`), or for what nobody told (`think`)."""
 Outputs: TypeAlias = Literal["known", "unknown", "assumed"]
+LinkEvidence: TypeAlias = Literal[
+    "own", "client", "response", "tools", "prefix", "answer", "rewind", "compaction", "duplicate"
+]
+"""How it is known which call a call goes on from: our header or the client's ids name the line of calls, the request
+names the response or carries results of the tools that it asked for, the prompt goes on behind all of its stream, or
+only holds its last answer, or only a part of its list (a rewind, or a fork that nobody went back behind), or is shorter
+with the same instructions (a compaction). A `duplicate` begins its conversation: the same prompt was in flight."""
+ForkEvidence: TypeAlias = Literal["own", "client", "tools", "time"]
+"""How it is known who began the branches of a region: our header or the client's ids say so, one branch alone was waiting
+for tools until they had ended, or they overlap in time."""
 SharedKind: TypeAlias = Literal["system", "group"]
 Branch: TypeAlias = tuple[Count, Count]
 """(region, index); the root branch is None."""
@@ -190,6 +200,8 @@ class Call(Event):
     """How many tokens of the prompt are images, audio or video."""
     prefix: Prefix
     """What its stream shares with an earlier one."""
+    masked: Prefix | None = None
+    """What it would share with an earlier call if lines that change by themselves were left out; None: no more."""
     cached_tokens: Count | None = None
     """What the server reported; evidence, not identity."""
     tool_calls: tuple[ToolName, ...] = ()
@@ -208,6 +220,12 @@ class Call(Event):
     """How many requests it took, failed ones included."""
     aux: Flag = False
     """Whether it is beside the agent's work, such as making a title."""
+    link: LinkEvidence | None = None
+    """How it is known that it goes on from the call before it in its conversation; None where it begins one, or where
+    nobody told."""
+    rivals: Positive | None = None
+    """How many other calls it could as well have gone on from, or could as well stand in its place, as far as anyone
+    can see; None: no other."""
 
     @property
     def stream_tokens(self) -> int:
@@ -264,6 +282,8 @@ class ParallelStart(Event):
     """Number of the region."""
     num_branches: Positive
     """How many children it has."""
+    evidence: ForkEvidence | None = None
+    """How it is known who began them; None where nobody told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

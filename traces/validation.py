@@ -6,7 +6,7 @@ breach found is raised as a TraceError that names event, field and what was expe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.forest import Node
@@ -75,6 +75,8 @@ def _check_calls(trace: Trace, shared: dict[str, SharedPrefix]) -> None:
     for index, call in calls.values():
         _check_call(call, index)
         _check_prefix(call, index, shared=shared, calls=calls)
+        if call.masked is not None:
+            _check_prefix(replace(call, prefix=call.masked), index, shared=shared, calls=calls)
         _check_granularity(call, index, trace.prefix_granularity)
 
 

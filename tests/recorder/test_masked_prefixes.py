@@ -30,6 +30,7 @@ def test_a_date_that_changes_ends_what_is_shared_and_is_looked_through() -> None
     assert found[1] == Prefix(0, 900, "estimate")
     assert (found[2].of, found[2].source) == (0, "estimate")
     assert 895 < found[2].tokens <= 902
+    assert {call.call: call.masked for call in trace.calls() if call.masked} == found
 
 
 def test_where_nothing_changes_by_itself_nothing_is_told() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from rotoscope.traces.analysis.optimum import Assumptions, Level, planned_hits_together
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.forest import Node
+from rotoscope.traces.masked import is_volatile, masked
 from rotoscope.traces.model import Branch, Call, Outputs, ParallelEnd, ParallelStart, ToolCall, Trace, Wait
 
 LEVELS: tuple[Level, ...] = ("low", "n", "high")
@@ -53,6 +54,8 @@ class TraceStatistics:
     """Prompt tokens that lie in a shared prefix of kind system."""
     hit_tokens: dict[Level, int]
     """Prompt tokens that the planned optimum serves from the cache, at each level of belief."""
+    masked_hit_tokens: int | None
+    """The same at the middle level, if lines that change by themselves did not; None where none of them matters."""
     cached_tokens: int
     """What the server reported while recording, over the calls where it did."""
     cached_of_tokens: int
@@ -86,13 +89,22 @@ def describe_together(members: Sequence[Member], assumptions: Assumptions | None
     """Return the figures of the traces of a corpus that share one cache, in the order of all their calls."""
     assumptions = assumptions or Assumptions()
     hits = {level: planned_hits_together(members, _at(assumptions, level)) for level in LEVELS}
+    without = _masked_hits(members, assumptions)
     return [
-        _described(member.trace, {level: sum(found[index]) for level, found in hits.items()})
+        _described(member.trace, {level: sum(found[index]) for level, found in hits.items()}, without[index])
         for index, member in enumerate(members)
     ]
 
 
-def _described(trace: Trace, hit_tokens: dict[Level, int]) -> TraceStatistics:
+def _masked_hits(members: Sequence[Member], assumptions: Assumptions) -> list[int | None]:
+    """Return the hits of each trace without volatile lines, where one of them has some."""
+    if not any(is_volatile(member.trace) for member in members):
+        return [None] * len(members)
+    found = planned_hits_together([replace(member, trace=masked(member.trace)) for member in members], assumptions)
+    return [sum(hits) for hits in found]
+
+
+def _described(trace: Trace, hit_tokens: dict[Level, int], masked_hit_tokens: int | None) -> TraceStatistics:
     calls = list(trace.calls())
     reported = [call for call in calls if call.cached_tokens is not None]
     tools = [event for event in trace.events if isinstance(event, ToolCall)]
@@ -113,6 +125,7 @@ def _described(trace: Trace, hit_tokens: dict[Level, int]) -> TraceStatistics:
         parallelism=_parallelism(trace, calls),
         system_tokens=sum(_system_tokens(trace, calls)),
         hit_tokens=hit_tokens,
+        masked_hit_tokens=masked_hit_tokens,
         cached_tokens=sum(call.cached_tokens or 0 for call in reported),
         cached_of_tokens=sum(call.prompt_tokens for call in reported),
         outputs=trace.outputs,

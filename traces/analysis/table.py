@@ -100,6 +100,8 @@ def lines(groups: Sequence[Mapping[str, Value]]) -> list[tuple[str, ...]]:
     out = [(name, *(_shown(group, keys, form) for group in groups)) for name, keys, form in _LINES]
     for name, key in (("optimal hit rate, pooled", "hit_rate_tokens"), ("mean over traces", "hit_rate_tokens_mean")):
         out.append((name, *(_rate(group, key) for group in groups)))
+    if any(group["hit_rate_tokens_masked"] is not None for group in groups):
+        out.append(("without dates, billing lines", *(_percent(group["hit_rate_tokens_masked"]) for group in groups)))
     if any(group["decode_reuse_known"] != "yes" for group in groups):
         out.append(("reuse of outputs", *(_REUSE[str(group["decode_reuse_known"])] for group in groups)))
     if any(group["live_hit_rate_tokens"] is not None for group in groups):
@@ -208,6 +210,9 @@ def _rates(statistics: Sequence[TraceStatistics]) -> dict[str, Value]:
         suffix = "" if level == "n" else f"_{level}"
         out[f"hit_rate_tokens{suffix}"] = _share(sum(one.hit_tokens[level] for one in statistics), statistics)
         out[f"hit_rate_tokens_mean{suffix}"] = _mean([one.hit_rate(level) for one in statistics if one.calls])
+    without = [one.hit_tokens["n"] if one.masked_hit_tokens is None else one.masked_hit_tokens for one in statistics]
+    is_volatile = any(one.masked_hit_tokens is not None for one in statistics)
+    out["hit_rate_tokens_masked"] = _share(sum(without), statistics) if is_volatile else None
     reported = sum(one.cached_of_tokens for one in statistics)
     out["live_hit_rate_tokens"] = sum(one.cached_tokens for one in statistics) / reported if reported else None
     return out
