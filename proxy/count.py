@@ -1,8 +1,8 @@
 """Counting of texts by a tokenizer at hand, in a process of its own, after the answers have been forwarded.
 
 Recorders hand out the texts of parts that are new (`Recorder.uncounted`) and take their counts back
-(`Recorder.counted`). The process is started when the first text comes. When it cannot be started or dies, what was not
-counted stays an estimate, texts are dropped as they come, and that is told once.
+(`Recorder.counted`). The process is started when the first call comes, so that it loads its tokenizer beside it. When it
+cannot be started or dies, what was not counted stays an estimate, texts are dropped as they come, and that is told once.
 """
 
 from __future__ import annotations
@@ -48,10 +48,32 @@ class CounterProcess:
         """Return the number of the process, None when there is none."""
         return None if self._process is None else self._process.pid
 
+    async def start(self) -> None:
+        """Start the process, which then loads its tokenizer. Raises Uncountable."""
+        file = self._tokenizer.file
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "rotoscope.proxy.counter_process", self._tokenizer.name),
+                *(() if file is None else (str(file.absolute()),)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                limit=_ANSWER_BYTES,
+                env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+            )
+        except OSError as error:
+            raise Uncountable from error
+
     async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
         """Return the counts of texts. Raises Uncountable."""
+        if self._process is None:
+            raise Uncountable
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
-            return unpacked_counts(await self._ask(packed_texts(texts)))
+            self._process.stdin.write(packed_texts(texts))
+            await self._process.stdin.drain()
+            return unpacked_counts(await self._process.stdout.readline())
         except (OSError, ValueError) as error:  # ValueError: an answer that is cut, or none
             raise Uncountable from error
 
@@ -69,27 +91,6 @@ class CounterProcess:
             process.kill()
             await process.wait()
 
-    async def _ask(self, line: bytes) -> bytes:
-        if self._process is None:
-            self._process = await self._start()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line)
-        await self._process.stdin.drain()
-        return await self._process.stdout.readline()
-
-    async def _start(self) -> asyncio.subprocess.Process:
-        file = self._tokenizer.file
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "rotoscope.proxy.counter_process", self._tokenizer.name),
-            *(() if file is None else (str(file.absolute()),)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=_ANSWER_BYTES,
-            env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
-        )
-
 
 class Counting:
     """Let the texts of recorders be counted, one batch after another, in a task of its own."""
@@ -99,10 +100,16 @@ class Counting:
         self._notice = notice
         self._queue: asyncio.Queue[HandsOutTexts] = asyncio.Queue()
         self._queued: set[int] = set()
+        self._wanted = asyncio.Event()
         self._is_broken = False
+
+    def prepare(self) -> None:
+        """Load the tokenizer: there will be texts to count."""
+        self._wanted.set()
 
     def submit(self, recorder: HandsOutTexts) -> None:
         """Let the texts that a recorder has be counted; never waits."""
+        self.prepare()
         if id(recorder) not in self._queued:
             self._queued.add(id(recorder))
             self._queue.put_nowait(recorder)
@@ -110,6 +117,8 @@ class Counting:
     async def run(self) -> None:
         """Count what is submitted until cancelled."""
         try:
+            await self._wanted.wait()
+            await self._start()
             while True:
                 recorder = await self._queue.get()
                 self._queued.discard(id(recorder))
@@ -128,6 +137,16 @@ class Counting:
         except TimeoutError:
             self._notice("some messages were not counted when the recording ended: their sizes are estimates")
 
+    async def _start(self) -> None:
+        try:
+            await self._process.start()
+        except Uncountable:
+            self._break()
+
+    def _break(self) -> None:
+        self._is_broken = True
+        self._notice("the tokenizer could not be loaded or broke: sizes that it would count are estimates")
+
     async def _count(self, recorder: HandsOutTexts) -> None:
         while texts := recorder.uncounted():
             if self._is_broken:
@@ -135,5 +154,4 @@ class Counting:
             try:
                 recorder.counted(await self._process.count(texts))
             except Uncountable:
-                self._is_broken = True
-                self._notice("the tokenizer could not be loaded or broke: sizes that it would count are estimates")
+                self._break()

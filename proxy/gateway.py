@@ -188,6 +188,8 @@ class Gateway:
             )
             self.calls += exchange.recorded
             run.calls += exchange.recorded
+            if exchange.recorded and self._counting is not None:
+                self._counting.prepare()
             sent = exchange.upstream_body
             return await self._forward(request, target.path, exchange, sent, run=run, shortens=sent is not body)
         finally:

@@ -12,7 +12,6 @@ file's name is one from outside, but the same file has the same name in all trac
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gzip
 import hashlib
@@ -20,6 +19,7 @@ import os
 import tempfile
 import types
 import zlib
+from binascii import a2b_base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -200,5 +200,5 @@ def _places(name: str, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _parse_ranks(content: bytes) -> dict[bytes, int]:
-    lines = (line.split() for line in content.splitlines() if line)
-    return {base64.b64decode(token): int(rank) for token, rank in lines}
+    words = content.split()
+    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))

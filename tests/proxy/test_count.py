@@ -40,6 +40,9 @@ class Gone(CounterProcess):
     def __init__(self) -> None:
         super().__init__(Tokenizer("gone"))
 
+    async def start(self) -> None:
+        raise Uncountable
+
     async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
         self.asked += 1
         raise Uncountable
@@ -50,6 +53,9 @@ class Stuck(CounterProcess):
 
     def __init__(self) -> None:
         super().__init__(Tokenizer("stuck"))
+
+    async def start(self) -> None:
+        pass
 
     async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
         await asyncio.Event().wait()
@@ -92,14 +98,13 @@ def test_texts_of_several_recorders_are_counted_by_another_process(process: Coun
     assert second.counts == [Counted(0, 3, 1)]
 
 
-def test_no_process_runs_until_there_is_a_text(process: CounterProcess) -> None:
+def test_no_process_runs_until_there_is_a_call(process: CounterProcess) -> None:
     async def run() -> None:
         async with counting_with(process) as (counting, _):
-            counting.submit(Texts())
             await counting.finish(timeout_s=PATIENCE_S)
+            assert process.pid is None
 
     asyncio.run(run())
-    assert process.pid is None
 
 
 def test_the_process_ends_with_the_counting(process: CounterProcess) -> None:
@@ -148,18 +153,20 @@ def test_a_tokenizer_that_cannot_be_loaded_is_told_once(tmp_path: Path) -> None:
     assert texts.counts == []
 
 
-def test_a_broken_process_is_not_asked_again() -> None:
+def test_a_process_that_cannot_be_started_is_told_once_and_never_asked() -> None:
     process, texts = Gone(), Texts([[Uncounted(0, "one")]])
 
-    async def run() -> None:
-        async with counting_with(process) as (counting, _):
+    async def run() -> list[str]:
+        async with counting_with(process) as (counting, notices):
             for part in range(3):
                 texts.batches.append([Uncounted(part, "two")])
                 counting.submit(texts)
                 await counting.finish(timeout_s=PATIENCE_S)
+            return notices
 
-    asyncio.run(run())
-    assert process.asked == 1
+    assert len(asyncio.run(run())) == 1
+    assert process.asked == 0
+    assert texts.batches == []
 
 
 def test_what_is_not_counted_in_time_stays_uncounted_and_is_told() -> None:

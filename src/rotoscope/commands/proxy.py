@@ -38,6 +38,12 @@ def proxy(
     campaign: Annotated[
         str | None, typer.Option(help="Campaign that the runs share with other recordings; else one of their own.")
     ] = None,
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json."
+        ),
+    ] = "auto",
     runs_by: Annotated[
         RunsBy, typer.Option(help="Whether a client's own session is a run, or named runs only.")
     ] = RunsBy.session,
@@ -54,14 +60,16 @@ def proxy(
     from rotoscope.proxy.service import DRAIN_S, Service, chosen_door, serve
     from rotoscope.proxy.standing import Standing
     from rotoscope.recorder.campaigns import Campaign
+    from rotoscope.recorder.token_counters import chosen_tokenizer
 
-    chosen = chosen_upstream(upstream, os.environ)
+    chosen, counter = chosen_upstream(upstream, os.environ), chosen_tokenizer(tokenizer)
     door = chosen_door(host, allow_remote=allow_remote, token_file=token_file, environment=os.environ)
     with chosen_campaign(campaign, os.environ) as named:
         how = Standing(
             chosen,
             folder,
             named or Campaign(),
+            tokenizer=counter,
             by_session=runs_by is RunsBy.session,
             idle_s=idle,
             host=host,
