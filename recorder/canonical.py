@@ -122,6 +122,16 @@ def ids_part(data: bytes) -> Part:
     return Part("text", b"i" + data, data, len(data), len(data) // ID_BYTES)
 
 
+UNSEEN_TOKENS = 1 << 24
+"""What the server keeps may take at most."""
+
+
+def opaque_part(name: str) -> Part:
+    """Return a part that stands for what only the server has, by its name."""
+    data = name.encode(errors="surrogatepass")
+    return Part("opaque", b"o" + data, data, 0, UNSEEN_TOKENS)
+
+
 def reasoning_of(message: dict[str, Any]) -> str:
     """Return the thinking in a message or a delta, "" when there is none."""
     for name in REASONING_FIELDS:

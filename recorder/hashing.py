@@ -20,6 +20,11 @@ def new_key() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
+def own_digest(data: bytes) -> bytes:
+    """Return the digest of a part alone, under no key: it stays in RAM."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
 class KeyedHash:
     """Hash under one key that nothing else can see."""
 
@@ -36,9 +41,11 @@ class KeyedHash:
 
     def chained(self, parent: bytes, data: bytes) -> bytes:
         """Return the digest of a part that stands behind the parts of `parent` (empty at the start)."""
-        return blake2b(
-            parent + blake2b(data, digest_size=DIGEST_BYTES).digest(), digest_size=16, key=self._key
-        ).digest()
+        return self.chained_own(parent, own_digest(data))
+
+    def chained_own(self, parent: bytes, own: bytes) -> bytes:
+        """Return the same from a part's own digest."""
+        return blake2b(parent + own, digest_size=DIGEST_BYTES, key=self._key).digest()
 
     def borders(self, text: bytes, ends: Sequence[int]) -> list[bytes]:
         """Return the short digest of the text up to each of its borders, which rise."""

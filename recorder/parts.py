@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from rotoscope.recorder.canonical import Part, message_part
 from rotoscope.recorder.counting import WaitingTexts
-from rotoscope.recorder.hashing import KeyedHash
+from rotoscope.recorder.hashing import KeyedHash, own_digest
 from rotoscope.recorder.volatile import blanked
 from rotoscope.traces.journal import PartSeen, border_ends, border_step
 
@@ -32,6 +33,11 @@ class KnownParts:
         self._numbers: dict[bytes, int] = {}
         self._messages: dict[tuple[int | bytes, int], int] = {}
         self._fresh: list[PartSeen] = []
+        self._seen: list[PartSeen] = []
+        self._own: list[bytes] = []
+        """The digest of each part alone."""
+        self._blanked: dict[int, bytes] = {}
+        """The same without what changes by itself, where it is another."""
         self._masked: dict[int, bytes] = {}
         """Digests without what changes by itself, where they are others."""
         self._lengths: dict[tuple[int | bytes, int], list[int]] = {}
@@ -47,6 +53,9 @@ class KnownParts:
         self._numbers.clear()
         self._messages.clear()
         self._masked.clear()
+        self._seen.clear()
+        self._own.clear()
+        self._blanked.clear()
         self._lengths.clear()
         if self._waiting is not None:
             self._waiting.forget()
@@ -60,9 +69,23 @@ class KnownParts:
         """Return the number of a part behind another; at the start of a prompt its domain's digest stands before it."""
         assert self._hash is not None
         parent = before if isinstance(before, bytes) else self._digests[before]
-        digest = self._hash.chained(parent, part.exact)
+        own = own_digest(part.exact)
+        digest = self._hash.chained_own(parent, own)
         known = self._numbers.get(digest)
-        return self._add(before, part, digest) if known is None else known
+        return self._add(before, part, digest, own) if known is None else known
+
+    def moved(self, head: int, *, since: int | None, before: int | bytes) -> int | bytes:
+        """Put the parts behind `since` up to `head` behind another part, and return the number of the last."""
+        path, part = [], head
+        while part != since:
+            path.append(part)
+            parent = self._seen[part].parent
+            if parent is None:
+                break
+            part = parent
+        for part in reversed(path):
+            before = self._again(before, part)
+        return before
 
     def behind_messages(self, before: int | bytes, messages: Iterable[dict[str, Any]]) -> int:
         """Return the number of the last of some messages behind a part; that of the part when there are none.
@@ -117,9 +140,28 @@ class KnownParts:
             lengths.sort()
             del lengths[:-_MOST_LENGTHS]
 
-    def _add(self, before: int | bytes, part: Part, digest: bytes) -> int:
+    def _again(self, before: int | bytes, part: int) -> int:
+        """Return the number of a known part behind another one."""
+        assert self._hash is not None
+        parent = before if isinstance(before, bytes) else self._digests[before]
+        digest = self._hash.chained_own(parent, self._own[part])
+        known = self._numbers.get(digest)
+        if known is not None:
+            return known
+        record = replace(
+            self._seen[part],
+            part=len(self._digests),
+            parent=None if isinstance(before, bytes) else before,
+            digest=digest.hex(),
+            masked=self._masked_digest(before, self._own[part], self._blanked.get(part)),
+        )
+        return self._enter(record, digest, self._own[part], self._blanked.get(part))
+
+    def _add(self, before: int | bytes, part: Part, digest: bytes, own: bytes) -> int:
         assert self._hash is not None
         number = len(self._digests)
+        exact = blanked(part)
+        blank = None if exact is None else own_digest(exact)
         borders = self._hash.borders(part.loose, border_ends(len(part.loose), border_step(part.role)))
         record = PartSeen(
             part=number,
@@ -132,28 +174,35 @@ class KnownParts:
             most_tokens=part.most_tokens,
             reasoning_bytes=part.reasoning_bytes,
             has_calls=part.has_calls,
-            masked=self._masked_digest(before, part, digest),
+            masked=self._masked_digest(before, own, blank),
         )
-        self._fresh.append(record)
-        self._digests.append(digest)
-        self._numbers[digest] = number
+        self._enter(record, digest, own, blank)
         if self._waiting is not None and not part.has_media:
             self._waiting.add(number, part.countable, part.reasoning)
         if part.role == "text":
             self._learn_length(before, part)
         return number
 
-    def _masked_digest(self, before: int | bytes, part: Part, digest: bytes) -> str | None:
+    def _enter(self, record: PartSeen, digest: bytes, own: bytes, blank: bytes | None) -> int:
+        self._fresh.append(record)
+        self._seen.append(record)
+        self._digests.append(digest)
+        self._own.append(own)
+        if blank is not None:
+            self._blanked[record.part] = blank
+        self._numbers[digest] = record.part
+        return record.part
+
+    def _masked_digest(self, before: int | bytes, own: bytes, blank: bytes | None) -> str | None:
         """Return the digest without what changes by itself, None where it is the same; and keep it if it is not."""
         assert self._hash is not None
-        exact = blanked(part)
         parent = before if isinstance(before, bytes) else self._masked.get(before)
-        if exact is None and (parent is None or isinstance(before, bytes)):
+        if blank is None and (parent is None or isinstance(before, bytes)):
             return None
         if parent is None:
             assert isinstance(before, int)
             parent = self._digests[before]
-        masked = self._masked[len(self._digests)] = self._hash.chained(parent, part.exact if exact is None else exact)
+        masked = self._masked[len(self._digests)] = self._hash.chained_own(parent, own if blank is None else blank)
         return masked.hex()
 
 

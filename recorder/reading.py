@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rotoscope.recorder.canonical import id_bytes, ids_part, text_part
+from rotoscope.recorder.canonical import id_bytes, ids_part, opaque_part, text_part
 from rotoscope.recorder.dialects.answer import Dialect
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import Prompt, Request
@@ -46,6 +46,8 @@ class Asked:
     """The call whose response it names."""
     is_opaque: bool = False
     """Whether it goes on from a response that was not seen."""
+    start: int | None = None
+    """The last part of the system messages and tools that it begins with; None when it begins with none."""
     answers: int | None = None
     """The call that asked for the tools whose results it ends with, by their ids."""
     conversation: bytes | None = None
@@ -71,6 +73,9 @@ class _Response:
     call: int
     part: int
     """The last part of its prompt and answer."""
+    start: int | None
+    """The last of the parts that a request brings itself."""
+    domain: int
 
 
 class RequestReader:
@@ -104,7 +109,8 @@ class RequestReader:
             messages = dialect.messages(items)
             head = self._parts.behind_messages(known.value.heads[0], messages)
             asked = replace(known.value, heads=(head,), answers=self._asking(messages))
-            bodies.go_on(known, body, asked)
+            if not _ends_with_answer(messages):
+                bodies.go_on(known, body, asked)
             return self._sent_by(asked, identify(headers, {}), is_known_body=True)
         request = dialect.read(path, body)
         asked = self._asked(dialect, request)
@@ -126,24 +132,32 @@ class RequestReader:
     def responded(self, asked: Asked, call: int, part: int, response_id: str) -> None:
         """Remember a response that later requests may name; `part` is the last of its prompt and answer."""
         if response_id:
-            self._responses[self._digest("response", response_id)] = _Response(call, part)
+            self._responses[self._digest("response", response_id)] = _Response(call, part, asked.start, asked.domain)
         if asked.conversation is not None:
-            self._responses[asked.conversation] = _Response(call, part)
+            self._responses[asked.conversation] = _Response(call, part, asked.start, asked.domain)
 
     def _asked(self, dialect: Dialect, request: Request) -> Asked:
         digest = self._digest("domain", request.domain)
         conversation = self._digest("conversation", request.conversation) if request.conversation else None
         before = self._before(request, conversation)
+        domain = self._domains.setdefault(digest, len(self._domains))
+        name = "" if before else request.previous_response or request.conversation
+        starts = [self._start_of(prompt, digest) for prompt in request.prompts]
+        prompts = zip(request.prompts, starts, strict=True)
         return Asked(
             dialect=dialect,
-            domain=self._domains.setdefault(digest, len(self._domains)),
-            heads=tuple(self._head_of(prompt, digest, before) for prompt in request.prompts),
+            domain=domain,
+            heads=tuple(
+                self._head_of(prompt, self._history(start, before, name or prompt.unseen, digest, domain))
+                for prompt, start in prompts
+            ),
             choices=request.choices,
             is_stream=request.is_stream,
             is_without_usage=request.is_without_usage,
             has_stream_options=request.has_stream_options,
             previous=None if before is None else before.call,
-            is_opaque=before is None and bool(request.previous_response or request.conversation),
+            is_opaque=bool(name or request.prompts[0].unseen),
+            start=starts[0],
             answers=self._asking(request.prompts[0].messages),
             conversation=conversation,
             lengths=request.lengths,
@@ -155,25 +169,36 @@ class RequestReader:
             return self._responses.get(self._digest("response", request.previous_response))
         return None if conversation is None else self._responses.get(conversation)
 
-    def _head_of(self, prompt: Prompt, domain: bytes, response: _Response | None) -> int:
-        """Return the last part of a prompt: system messages, then tools, then the other messages, in one domain."""
-        if prompt.ids is not None:
-            return self._parts.behind_text(domain, id_bytes(prompt.ids), ids_part)
-        if prompt.text is not None:
-            return self._parts.behind_text(domain, prompt.text.encode(errors="surrogatepass"), text_part)
-        messages = prompt.messages
-        if response is not None:
-            return self._parts.behind_messages(response.part, messages)
-        leading = leading_messages(messages) if prompt.tools_at is None else prompt.tools_at
+    def _start_of(self, prompt: Prompt, domain: bytes) -> int | None:
+        """Return the last part of the system messages and tools of a prompt, None where it has none."""
         before: int | bytes = domain
-        if leading:
-            before = self._parts.behind_messages(before, messages[:leading])
+        if at := _messages_before_tools(prompt):
+            before = self._parts.behind_messages(before, prompt.messages[:at])
         if prompt.tools is not None:
             before = self._parts.behind(before, prompt.tools)
-        if leading == len(messages):
-            assert isinstance(before, int)
+        return before if isinstance(before, int) else None
+
+    def _history(
+        self, start: int | None, response: _Response | None, unseen: str, digest: bytes, domain: int
+    ) -> int | bytes:
+        """Return what the new messages of a prompt stand behind: what was said before, behind its own start."""
+        before = digest if start is None else start
+        if response is not None:
+            if (response.start, response.domain) == (start, domain):
+                return response.part
+            before = self._parts.moved(response.part, since=response.start, before=before)
+        return self._parts.behind(before, opaque_part(unseen)) if unseen else before
+
+    def _head_of(self, prompt: Prompt, before: int | bytes) -> int:
+        """Return the last part of a prompt whose messages stand behind a part; text and ids stand at the start."""
+        if prompt.ids is not None:
+            return self._parts.behind_text(before, id_bytes(prompt.ids), ids_part)
+        if prompt.text is not None:
+            return self._parts.behind_text(before, prompt.text.encode(errors="surrogatepass"), text_part)
+        messages = prompt.messages[_messages_before_tools(prompt) :]
+        if not messages and isinstance(before, int):
             return before
-        return self._parts.behind_messages(before, messages[leading:])
+        return self._parts.behind_messages(before, messages)
 
     def _asking(self, messages: Sequence[Mapping[str, Any]]) -> int | None:
         """Return the last call that asked for one of the tool results that messages end with."""
@@ -207,6 +232,10 @@ class RequestReader:
         return self._hash.digest(kind.encode() + b"\0" + data)
 
 
+def _messages_before_tools(prompt: Prompt) -> int:
+    return leading_messages(prompt.messages) if prompt.tools_at is None else prompt.tools_at
+
+
 def leading_messages(messages: Sequence[Mapping[str, Any]]) -> int:
     """Return how many messages at the start are the system's."""
     for index, message in enumerate(messages):
@@ -219,4 +248,9 @@ def _can_grow(request: Request) -> bool:
     """Whether new messages of a later body would stand behind this prompt's last message."""
     messages = request.prompts[0].messages
     is_alone = len(request.prompts) == 1 and not request.previous_response and not request.conversation
-    return is_alone and leading_messages(messages) < len(messages)
+    return is_alone and leading_messages(messages) < len(messages) and not _ends_with_answer(messages)
+
+
+def _ends_with_answer(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether what comes next may belong to the last message, as items of an answer do."""
+    return bool(messages) and messages[-1].get("role") == "assistant"

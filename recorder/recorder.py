@@ -23,7 +23,6 @@ from rotoscope.traces.journal import JournalWriter, PartCounted
 from rotoscope.traces.model import Trace
 
 _OTHER_DIALECTS = {
-    "/responses": "responses",
     "/embeddings": "embeddings",
 }
 

@@ -40,6 +40,14 @@ def chat_usage(raw: dict[str, Any]) -> Usage:
     return Usage(_count(raw.get("prompt_tokens")) or None, completion, cached, _at_most(reasoning, completion))
 
 
+def responses_usage(raw: dict[str, Any]) -> Usage:
+    """Read the usage of a response."""
+    completion = _count(raw.get("output_tokens"))
+    reasoning = _detail(raw.get("output_tokens_details"), "reasoning_tokens")
+    cached = _detail(raw.get("input_tokens_details"), "cached_tokens")
+    return Usage(_count(raw.get("input_tokens")) or None, completion, cached, _at_most(reasoning, completion))
+
+
 def messages_usage(raw: dict[str, Any]) -> Usage:
     """Read the usage of Anthropic messages, which tells three parts of the prompt that do not overlap.
 

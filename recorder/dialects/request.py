@@ -26,6 +26,8 @@ class Prompt:
     """The tool schemas, and what else a template may read."""
     tools_at: int | None = None
     """How many messages stand before the tools; None where it is the system messages at the start."""
+    unseen: str = field(default="", repr=False)
+    """The name of what the server has and puts in behind system messages and tools; empty when there is nothing."""
     text: str | None = field(default=None, repr=False)
     ids: Sequence[int] | None = field(default=None, repr=False)
 

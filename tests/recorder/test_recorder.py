@@ -92,9 +92,9 @@ def test_a_request_of_another_kind_is_passed_and_counted() -> None:
 def test_a_dialect_that_is_not_recorded_is_told_once() -> None:
     recorder = Recorder(JournalWriter(BytesIO()))
     for _ in range(2):
-        recorder.request("/v1/responses?x=1", b"{}", at_s=0.0)
+        recorder.request("/v1/embeddings?x=1", b"{}", at_s=0.0)
 
-    assert recorder.trouble == ["a request in a dialect that is not recorded was passed on: responses"]
+    assert recorder.trouble == ["a request in a dialect that is not recorded was passed on: embeddings"]
     assert recorder.passed == 2
 
 
