@@ -269,5 +269,6 @@ def _count(call: SeenCall, sizes: PartSizes, ratio: float) -> None:
     size = sizes.text(answer) + reasoning
     if end.completion_tokens is None:
         call.completion_tokens, call.completion_source = round(ratio * size), sizes.source
-    if end.reasoning_tokens is None and size:
-        call.reasoning_tokens = min(round(call.completion_tokens * reasoning / size), call.completion_tokens)
+    if end.reasoning_tokens is None:
+        call.reasoning_tokens = round(call.completion_tokens * reasoning / size) if size else 0
+    call.reasoning_tokens = min(call.reasoning_tokens, call.completion_tokens)

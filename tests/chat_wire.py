@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 
 from rotoscope.recorder import Exchange, Recorder
+from rotoscope.recorder.counting import Tally
+from rotoscope.recorder.token_counters import TokenCounter
 from rotoscope.traces import Call, Trace
 from rotoscope.traces.journal import Journal, JournalWriter, parse_journal
 
@@ -71,11 +73,14 @@ class Wire:
 
     key: bytes | None = None
     campaign: str | None = None
+    counter: TokenCounter | None = None
+    """What counts the texts that the recorder hands out, when `count` is called."""
     now_s: float = 100.0
     journal: BytesIO = field(default_factory=BytesIO)
 
     def __post_init__(self) -> None:
-        self.recorder = Recorder(JournalWriter(self.journal), key=self.key, campaign=self.campaign)
+        tokenizer = None if self.counter is None else self.counter.name
+        self.recorder = Recorder(JournalWriter(self.journal), key=self.key, campaign=self.campaign, tokenizer=tokenizer)
 
     def ask(self, messages: Sequence[Message], *, at: float | None = None, **fields: Any) -> Exchange:
         """Send a request; `fields` are those of its body."""
@@ -117,6 +122,13 @@ class Wire:
         """Make one call and return the messages with its answer behind them."""
         self.answer(self.ask(messages, at=start, **fields), answer, counts=counts, at=end)
         return [*messages, answer]
+
+    def count(self) -> None:
+        """Count all texts that wait for it."""
+        assert self.counter is not None
+        tally = Tally(self.counter)
+        while texts := self.recorder.uncounted():
+            self.recorder.counted(tally.count(texts))
 
     def refuse(self, messages: Sequence[Message], *, status: int = 429, at: float | None = None, **fields: Any) -> None:
         """Make one request that the server refuses."""

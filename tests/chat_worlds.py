@@ -16,6 +16,8 @@ from typing import Any
 import orjson
 
 from rotoscope.recorder import Recorder
+from rotoscope.recorder.counting import Tally
+from rotoscope.recorder.token_counters import TokenCounter
 from rotoscope.traces.journal import JournalWriter
 
 Message = dict[str, Any]
@@ -158,6 +160,8 @@ class World:
     measures: float = 0.0
     """How often it tells the token ids of a prompt."""
     thinks: bool = False
+    counter: TokenCounter | None = None
+    """What counts the texts that the recorder hands out."""
     now_s: float = 100.0
     prompts: list[list[str]] = field(default_factory=list)
     outputs: list[list[str]] = field(default_factory=list)
@@ -165,7 +169,8 @@ class World:
     ids: int = 0
 
     def __post_init__(self) -> None:
-        self.recorder = Recorder(JournalWriter(self.journal))
+        tokenizer = None if self.counter is None else self.counter.name
+        self.recorder = Recorder(JournalWriter(self.journal), tokenizer=tokenizer)
         self.numbers: dict[str, int] = {}
 
     def text(self, *, longest: int = 40) -> str:
@@ -196,6 +201,9 @@ class World:
         exchange.response(200, at_s=self.now_s, content_type="application/json")
         exchange.chunk(orjson.dumps(response), at_s=self.now_s)
         exchange.end(at_s=self.now_s)
+        if self.counter is not None:
+            while texts := self.recorder.uncounted():
+                self.recorder.counted(Tally(self.counter).count(texts))
         if self.random.random() < self.measures:
             exchange.measured([self.numbers.setdefault(token, len(self.numbers)) for token in prompt])
         return answer

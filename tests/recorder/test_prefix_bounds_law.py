@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
@@ -11,9 +12,12 @@ from chat_worlds import TEMPLATES, TOKENIZERS, World, common, play
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rotoscope.recorder.building import build_trace
+from rotoscope.recorder.token_counters import TokenCounter
 from rotoscope.traces import Call, SharedPrefixLink, Trace
 from rotoscope.traces.bounds import PromptBounds
 from rotoscope.traces.forest import Forest
+from rotoscope.traces.journal import parse_journal
 from rotoscope.traces.validation import validate
 
 WORLDS = {
@@ -24,7 +28,13 @@ WORLDS = {
 
 
 def played(
-    seed: int, template: str, tokenizer: str, *, reports_usage: float = 1.0, measures: float = 0.0
+    seed: int,
+    template: str,
+    tokenizer: str,
+    *,
+    reports_usage: float = 1.0,
+    measures: float = 0.0,
+    counter: TokenCounter | None = None,
 ) -> tuple[World, Trace]:
     """Let an agent run in a world of its own and return what was recorded of it."""
     random = Random(seed)
@@ -36,6 +46,7 @@ def played(
         thinks=random.random() < 0.5,
         reports_usage=reports_usage,
         measures=measures,
+        counter=counter,
     )
     play(world, calls=random.randint(2, 14), sends_thinking_back=random.random() < 0.5)
     trace = world.recorder.close()
@@ -47,7 +58,8 @@ def played(
 
 def counted_pairs(trace: Trace) -> Iterator[tuple[int, int]]:
     """Yield the pairs of calls whose prompts the server counted."""
-    calls = [c.call for c in trace.calls() if (c.prompt_tokens_source or trace.token_source) != "estimate"]
+    of_the_server = ("usage", "tokenizer:server")
+    calls = [c.call for c in trace.calls() if (c.prompt_tokens_source or trace.token_source) in of_the_server]
     return combinations(calls, 2)
 
 
@@ -117,6 +129,46 @@ def test_nothing_that_was_counted_gives_a_trace_all_the_same(seed: int, template
 
     assert len(list(trace.calls())) == len(world.prompts)
     assert trace.token_source == "estimate"
+
+
+@dataclass(frozen=True)
+class AnyCounter:
+    """Counts as one of the toy tokenizers does, and so many times as much."""
+
+    tokenizer: str
+    times: float
+    name: str = "any"
+
+    def count(self, text: str) -> int:
+        return round(len(TOKENIZERS[self.tokenizer](text)) * self.times)
+
+
+@settings(max_examples=100)
+@given(
+    **WORLDS,
+    counter=st.builds(AnyCounter, WORLDS["tokenizer"], st.sampled_from([0.0, 0.3, 1.0, 1.1, 30.0])),
+    reports_usage=st.sampled_from([0.5, 1.0]),
+    measures=st.sampled_from([0.0, 0.5]),
+)
+def test_bounds_hold_whatever_a_tokenizer_at_hand_counts_and_a_journal_gives_the_same_trace(
+    seed: int, template: str, tokenizer: str, counter: AnyCounter, reports_usage: float, measures: float
+) -> None:
+    world, trace = played(seed, template, tokenizer, reports_usage=reports_usage, measures=measures, counter=counter)
+
+    assert outside(world, trace) == []
+    assert build_trace(parse_journal(world.journal.getvalue())).trace == trace
+
+
+@given(**WORLDS)
+def test_outputs_that_the_servers_own_tokenizer_counts_are_near_the_truth(
+    seed: int, template: str, tokenizer: str
+) -> None:
+    counter = AnyCounter(tokenizer, 1.0)
+    world, trace = played(seed, template, tokenizer, reports_usage=0.0, counter=counter)
+
+    for call, output in zip(trace.calls(), world.outputs, strict=True):
+        wrapped = 16 + 24 * len(call.tool_calls)
+        assert abs(call.completion_tokens - len(output)) <= wrapped * (4 if tokenizer == "bytes" else 1)
 
 
 def test_estimates_are_near_the_truth_in_an_ordinary_world() -> None:
