@@ -31,6 +31,7 @@ class Place:
         "cap",
         "children",
         "floor",
+        "is_elastic",
         "is_filled",
         "measured",
         "outputs",
@@ -53,6 +54,8 @@ class Place:
         """It is not behind this."""
         self.position = 0
         self.is_filled = False
+        self.is_elastic = False
+        """Whether what stands before it is of no known size, and takes what others leave."""
         self.shared: str | None = None
         """The first shared prefix that passes here."""
         self.prompt: int | None = None
@@ -125,6 +128,7 @@ class PlaceTree:
         if seen.role == "text" and places:
             return places
         places.append(self._child(before, (seen.role, reasoning, "end"), weight if start else once + weight + text))
+        places[-1].is_elastic = seen.role == "opaque"
         return places
 
     def _text(self, part: int, *, has_reasoning: bool) -> float:
@@ -170,12 +174,14 @@ class PlaceTree:
 
 def _share_out(start: int, stretch: list[Place]) -> None:
     """Number the places of a stretch by weight, up to its measured end when it has one."""
-    last, scale = stretch[-1], 1.0
+    last, scale, left = stretch[-1], 1.0, 0.0
     if last.measured is not None:
-        scale = (last.position - start) / (sum(step.weight for step in stretch) or 1.0)
+        total, elastic = sum(step.weight for step in stretch), sum(step.is_elastic for step in stretch)
+        left = max(0.0, last.position - start - total) / elastic if elastic else 0.0
+        scale = 1.0 if left else (last.position - start) / (total or 1.0)
     weight = 0.0
     for step in stretch:
-        weight += step.weight
+        weight += step.weight + left * step.is_elastic
         if step.measured is None:
             step.position = int(min(max(start + round(weight * scale), step.floor), step.cap))
         step.is_filled = True

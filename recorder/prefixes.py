@@ -89,13 +89,22 @@ class PrefixFinder:
             return self._repetition(call, repeated, end)
         place: Place | None = end
         limit = self.places.prompt_tokens[call.number] - (not call.is_plain)
+        unseen = self._unseen(call)
         while place is not None and limit:
             candidates = self._passing(place, call)
             if candidates:
                 tokens, of = max(candidates, key=lambda candidate: candidate[0])
                 return self._evidence(call, of, min(tokens, limit), place)
+            if place is unseen:
+                return Edge(None, 0, "opaque", 0, self.places.prompt_tokens[call.number], self.places.tree(call).root)
             place = place.parent
         return Edge(None, 0, "text", 0, 0, self.places.tree(call).root)
+
+    def _unseen(self, call: SeenCall) -> Place | None:
+        """Return the place behind what only the server has, where a call is the first to name it as its history."""
+        roles = (self.run.tree[part].role for part in call.path)
+        index = next((i for i, role in enumerate(roles) if role == "opaque"), None) if call.opened.is_opaque else None
+        return None if index is None else self.places.end_of(call, index + 1)
 
     def _first_alike(self, call: SeenCall) -> SeenCall | None:
         """Return the first call with the same prompt, unless the server counted it differently."""
@@ -125,7 +134,9 @@ class PrefixFinder:
         """Say how a common prefix is known and within which bounds."""
         source: PrefixSource = "estimate"
         if isinstance(of, int) and self._goes_on_behind(call, self.run.calls[of]):
-            source = "usage" if call.is_plain and call.reported_prompt_tokens is not None else "text"
+            source = "assumed" if call.opened.previous == self.run.calls[of].opened.call else "text"
+            if call.is_plain and call.reported_prompt_tokens is not None:
+                source = "usage"
             if tokens < self.places.stream_tokens(of) and not call.is_plain:
                 # The prompt is too short for the whole answer: what the template dropped of it stands at its start.
                 tokens = min(tokens, self.places.prompt_tokens[of])

@@ -231,7 +231,7 @@ class Bounds:
         """Return how many tokens two parts of different text could share at most."""
         if self._tree[a].has_calls or self._tree[b].has_calls:
             return min(self.most_tokens(a), self.most_tokens(b))
-        if self._tree.is_cut(a, b):
+        if self._tree.is_cut(a, b) or "opaque" in (self._tree[a].role, self._tree[b].role):
             return MAX_COUNT
         shared = self._tree.shared_bytes_at_most(a, b)
         return min(self.most_tokens(x) - (self._tree[x].loose_bytes - shared) for x in (a, b))
