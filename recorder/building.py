@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rotoscope.recorder.calls import SeenRun, gather
-from rotoscope.recorder.conversations import Threader
+from rotoscope.recorder.conversations import find_turns
+from rotoscope.recorder.links import Linker
 from rotoscope.recorder.masked_prefixes import MaskedPrefixes
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import find_lanes
@@ -40,7 +41,7 @@ def build_trace(journal: Journal) -> Built:
 def _trace(header: JournalHeader, run: SeenRun) -> Trace:
     found = PrefixFinder(run, header.is_named)
     widen(found)
-    turns = Threader(run).turns()
+    turns = find_turns(run, Linker(run).find())
     lanes = find_lanes(run.calls, turns)
     told = any(call.reported_prompt_tokens is not None for call in run.calls)
     source: TokenSource = "usage" if told else run.sizes.source

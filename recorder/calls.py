@@ -57,6 +57,11 @@ class SeenCall:
         return self.opened.head
 
     @property
+    def thread(self) -> int | None:
+        """Who sent it, by its own word."""
+        return self.opened.thread
+
+    @property
     def is_plain(self) -> bool:
         """Whether its prompt is text or token ids, without a template."""
         return self.opened.dialect == "completions"
@@ -149,9 +154,10 @@ def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tupl
     The choices of a request fail together, and are sent again together.
     """
     attempts: dict[int, int] = {}
-    pending: dict[int, list[list[int]]] = {}
+    pending: dict[tuple[int, int | None], list[list[int]]] = {}
     for choices in _by_request(opened):
-        calls, head, at_ms = [x.call for x in choices], choices[0].head, choices[0].at_ms
+        calls, at_ms = [x.call for x in choices], choices[0].at_ms
+        head = choices[0].head, choices[0].thread
         failed = pending.setdefault(head, [])
         if all(_is_failed(ends.get(call)) for call in calls):
             failed.append(calls)
@@ -175,7 +181,11 @@ def _by_request(opened: list[CallOpened]) -> list[list[CallOpened]]:
 
 
 def _is_failed(end: CallEnded | None) -> bool:
-    return end is not None and (end.status >= 400 or (end.status == 0 and end.finish_reason == "error"))
+    """Whether a request came to nothing, though the error may have come inside an answer that began well."""
+    if end is None or end.status >= 400:
+        return end is not None
+    said_nothing = not (end.output_bytes or end.chunks or end.completion_tokens)
+    return end.finish_reason == "error" and said_nothing
 
 
 def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree, attempts: int) -> SeenCall:

@@ -1,111 +1,86 @@
-"""Which call belongs to which conversation, and which messages each call brought into it.
+"""Which messages each call brought into its conversation (`links.py` says which that is).
 
-A call belongs to the conversation whose list it shares most messages with, one beyond the system messages at least,
-if that conversation's last call had ended when it arrived: it extends the list, or cuts it first (a rewind). Of several
-it takes the one whose list ends there, else the first: who goes on behind a fork is the one that forked. Otherwise it
-begins a conversation. Messages are compared by their loose form; a conversation may change its model.
+A conversation is a list of messages that calls extend, or cut first: what a prompt shares with the list stays, and the
+rest enters with the call. Messages are compared by their loose form; a conversation may change its model.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
+from rotoscope.recorder.links import Link
+from rotoscope.recorder.origins import is_same_request
 from rotoscope.recorder.part_tree import common_length
+from rotoscope.traces.model import LinkEvidence
+
+_ANEW: tuple[LinkEvidence, ...] = ("rewind", "compaction")
+"""Links of calls that do not answer the call before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A call in its conversation."""
 
-    conversation: int
+    link: Link
     messages: tuple[int, ...]
     """The prompt's parts without the tools."""
     kept: int
     """So many messages were in the list before; the others entered with this call."""
-    before: int | None
-    """The conversation's previous call."""
     carries_tools: int = 0
     """Tool results in the prompt right behind the answer of the previous call."""
 
+    @property
+    def conversation(self) -> int:
+        return self.link.conversation
+
+    @property
+    def before(self) -> int | None:
+        """The conversation's previous call."""
+        return self.link.before
+
 
 @dataclass(slots=True)
-class _Conversation:
-    number: int
+class _List:
     messages: tuple[int, ...] = ()
     """Loose ids of the list, the last answer included."""
-    last: SeenCall | None = None
     last_length: int = 0
     """Messages in the prompt of the last call."""
 
 
-class Threader:
-    """Assign calls to conversations in the order of their numbers."""
-
-    def __init__(self, run: SeenRun) -> None:
-        self._run = run
-        self._conversations: list[_Conversation] = []
-        self._holders: defaultdict[int, set[int]] = defaultdict(set)
-        """By loose id, the conversations whose list holds it."""
-
-    def turns(self) -> list[Turn]:
-        """Return the turn of each call."""
-        return [self._turn(call) for call in self._run.calls]
-
-    def _turn(self, call: SeenCall) -> Turn:
-        tree = self._run.tree
-        parts, ids = tree.messages(call.head), tree.message_ids(call.head)
-        head = tree.node(call.head)
-        leading = head.leading - (0 <= head.tools < head.leading)
-        conversation = self._find(call, ids, leading) or self._begin()
-        before = conversation.last
-        if before is not None and is_same_request(before, call):
-            kept = len(parts)
-        else:
-            kept = common_length(conversation.messages, ids)
-        carries = self._tool_results(parts, conversation.last_length) if kept >= conversation.last_length else 0
-        self._put(conversation, call, ids)
-        return Turn(conversation.number, parts, kept, None if before is None else before.number, carries)
-
-    def _find(self, call: SeenCall, ids: Sequence[int], leading: int) -> _Conversation | None:
-        for index in range(len(ids) - 1, leading - 1, -1):
-            holders = [self._conversations[number] for number in self._holders.get(ids[index], ())]
-            free = [x for x in holders if x.last is not None and _may_follow(x.last, call)]
-            if free:
-                return max(free, key=lambda x: (len(x.messages) == index + 1, -x.number))
-        return None
-
-    def _begin(self) -> _Conversation:
-        self._conversations.append(_Conversation(len(self._conversations)))
-        return self._conversations[-1]
-
-    def _put(self, conversation: _Conversation, call: SeenCall, ids: tuple[int, ...]) -> None:
-        answered = ids if call.answer is None else (*ids, self._run.tree.node(call.answer).message_id)
-        kept = common_length(conversation.messages, answered)
-        for gone in conversation.messages[kept:]:
-            self._holders[gone].discard(conversation.number)
-        for new in answered[kept:]:
-            self._holders[new].add(conversation.number)
-        conversation.messages = answered
-        conversation.last = call
-        conversation.last_length = len(ids)
-
-    def _tool_results(self, parts: Sequence[int], answer: int) -> int:
-        """Count the tool results behind the answer at index `answer`, which the client may have written anew."""
-        if answer >= len(parts) or self._run.tree[parts[answer]].role != "assistant":
-            return 0
-        count = 0
-        while answer + 1 + count < len(parts) and self._run.tree[parts[answer + 1 + count]].role == "tool":
-            count += 1
-        return count
+def find_turns(run: SeenRun, links: Sequence[Link]) -> list[Turn]:
+    """Return the turn of each call, in the order of their numbers."""
+    lists: dict[int, _List] = {}
+    return [
+        _turn(run, call, link, lists.setdefault(link.conversation, _List()))
+        for call, link in zip(run.calls, links, strict=True)
+    ]
 
 
-def _may_follow(last: SeenCall, call: SeenCall) -> bool:
-    return last.end_ms <= call.start_ms or is_same_request(last, call)
+def _turn(run: SeenRun, call: SeenCall, link: Link, known: _List) -> Turn:
+    parts, ids = run.tree.messages(call.head), run.tree.message_ids(call.head)
+    is_choice = link.before is not None and is_same_request(run.calls[link.before], call)
+    kept = len(parts) if is_choice else common_length(known.messages, ids)
+    carries = 0
+    if link.before is not None and link.evidence not in _ANEW:
+        answer = known.last_length if kept >= known.last_length else _last_answer(run, parts)
+        carries = _tool_results(run, parts, answer)
+    known.messages = ids if call.answer is None else (*ids, run.tree.node(call.answer).message_id)
+    known.last_length = len(ids)
+    return Turn(link, parts, kept, carries)
 
 
-def is_same_request(a: SeenCall, b: SeenCall) -> bool:
-    """Whether two calls are choices of one request."""
-    return a.opened.request is not None and a.opened.request == b.opened.request
+def _last_answer(run: SeenRun, parts: Sequence[int]) -> int:
+    answers = (index for index in range(len(parts) - 1, -1, -1) if run.tree[parts[index]].role == "assistant")
+    return next(answers, len(parts))
+
+
+def _tool_results(run: SeenRun, parts: Sequence[int], answer: int) -> int:
+    """Count the tool results behind the answer at index `answer`, which the client may have written anew."""
+    if answer >= len(parts) or run.tree[parts[answer]].role != "assistant":
+        return 0
+    count = 0
+    while answer + 1 + count < len(parts) and run.tree[parts[answer + 1 + count]].role == "tool":
+        count += 1
+    return count

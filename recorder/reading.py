@@ -89,7 +89,8 @@ class RequestReader:
         self._domains: dict[bytes, int] = {}
         self._threads: dict[bytes, int] = {}
         self._responses: dict[bytes, _Response] = {}
-        self._tool_calls: dict[bytes, int] = {}
+        self._tool_calls: dict[bytes, int | None] = {}
+        """By the digest of a tool call's id, the call that asked; None where several gave the id out."""
 
     def __repr__(self) -> str:
         return f"RequestReader({len(self._domains)} domains)"
@@ -127,7 +128,8 @@ class RequestReader:
     def answered(self, asked: Asked, call: int, output: int, known: int | None, said: Output) -> None:
         """Remember the tool calls of an output, by the digests of their ids."""
         for call_id in said.tool_ids:
-            self._tool_calls[self._digest("tool", call_id)] = call
+            digest = self._digest("tool", call_id)
+            self._tool_calls[digest] = call if self._tool_calls.get(digest, call) == call else None
 
     def responded(self, asked: Asked, call: int, part: int, response_id: str) -> None:
         """Remember a response that later requests may name; `part` is the last of its prompt and answer."""
@@ -201,7 +203,7 @@ class RequestReader:
         return self._parts.behind_messages(before, messages)
 
     def _asking(self, messages: Sequence[Mapping[str, Any]]) -> int | None:
-        """Return the last call that asked for one of the tool results that messages end with."""
+        """Return the last call that asked for one of the tool results that messages end with, by ids of it alone."""
         for message in reversed(messages):
             if message.get("role") == "assistant":
                 return None

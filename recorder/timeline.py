@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
-from rotoscope.recorder.conversations import Turn, is_same_request
+from rotoscope.recorder.conversations import Turn
+from rotoscope.recorder.origins import is_same_request
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import Lanes, Region
 from rotoscope.traces.model import (
@@ -177,6 +178,9 @@ class Timeline:
             ttft_ms=None if end is None else end.ttft_ms,
             duration_ms=None if end is None else max(0.0, round(end.at_ms - call.start_ms, 3)),
             attempts=call.attempts if call.attempts > 1 else None,
+            aux=turn.link.is_aside,
+            link=turn.link.evidence,
+            rivals=turn.link.rivals or None,
         )
 
     def _source(self, source: TokenSource) -> TokenSource | None:

@@ -161,6 +161,8 @@ class _Agent:
             prefix=prefix,
             at_ms=at_ms,
             duration_ms=duration_ms,
+            link=self.draw(st.sampled_from([None, "own", "prefix", "rewind"])),
+            rivals=self.draw(st.none() | st.integers(1, 3)),
         )
         self.calls.append(call)
         self.events.append(call)
@@ -186,7 +188,9 @@ class _Agent:
 
     def fork(self, branch: Branch | None) -> None:
         width = self.draw(st.integers(1, 3))
-        self.events.append(ParallelStart(branch=branch, region=self.regions, num_branches=width))
+        evidence = self.draw(st.sampled_from([None, "client", "time"]))
+        fork = ParallelStart(branch=branch, region=self.regions, num_branches=width, evidence=evidence)
+        self.events.append(fork)
         self.open_regions[self.regions] = branch
         self.branches += [(self.regions, child) for child in range(width)]
         self.regions += 1

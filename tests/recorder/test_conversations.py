@@ -3,14 +3,16 @@ from __future__ import annotations
 from chat_wire import Wire, assistant, result, system, tool_call, user
 
 from rotoscope.recorder.calls import gather
-from rotoscope.recorder.conversations import Threader, Turn
+from rotoscope.recorder.conversations import Turn, find_turns
+from rotoscope.recorder.links import Linker
 
 START = [system("s"), user("a")]
 ASKING = assistant(calls=[tool_call("1"), tool_call("2")])
 
 
 def turns(wire: Wire) -> list[Turn]:
-    return Threader(gather(wire.written().records)).turns()
+    run = gather(wire.written().records)
+    return find_turns(run, Linker(run).find())
 
 
 def numbers(wire: Wire) -> list[int]:
@@ -36,14 +38,14 @@ def test_a_prompt_that_goes_on_from_the_middle_cuts_the_list() -> None:
     assert [(turn.conversation, turn.kept) for turn in turns(wire)] == [(0, 0), (0, 3), (0, 5), (0, 3)]
 
 
-def test_a_cut_list_can_be_taken_up_again() -> None:
+def test_what_left_a_list_that_is_taken_up_again_is_a_conversation_of_its_own() -> None:
     wire = Wire()
     first = [*wire.call(START, assistant("b")), user("c")]
     second = [*wire.call(first, assistant("d")), user("e")]
     wire.call([*START, assistant("b"), user("other")], assistant("g"))
     wire.call(second, assistant("f"))
 
-    assert [(turn.conversation, turn.kept) for turn in turns(wire)] == [(0, 0), (0, 3), (0, 3), (0, 3)]
+    assert [(turn.conversation, turn.kept) for turn in turns(wire)] == [(0, 0), (0, 3), (1, 0), (0, 5)]
 
 
 def test_the_same_prompt_again_brings_nothing_in() -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 from chat_wire import Wire, assistant, system, user
 
 from rotoscope.recorder.calls import gather
-from rotoscope.recorder.conversations import Threader
+from rotoscope.recorder.conversations import find_turns
+from rotoscope.recorder.links import Linker
 from rotoscope.recorder.regions import Lanes, find_lanes
 
 
@@ -25,7 +26,7 @@ def lanes_of(*calls: tuple[str, float, float]) -> Lanes:
             wire.answer(open_calls[index], answer, at=at)
             lists[name] = [*lists[name], answer, user("go on")]
     run = gather(wire.written().records)
-    return find_lanes(run.calls, Threader(run).turns())
+    return find_lanes(run.calls, find_turns(run, Linker(run).find()))
 
 
 def test_conversations_that_never_overlap_run_in_the_root() -> None:

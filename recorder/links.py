@@ -1,0 +1,275 @@
+"""Which call each call goes on from: from what requests tell (`origins.py`) to lines of calls that each go on in order.
+
+All is decided when the run has ended, so that what came later counts:
+
+- Of several calls with the same stream that one call may go on from, it is the first that no other goes on from; how
+  many others it could be are its rivals.
+- An answer that several calls hold: the first goes on with the conversation, unless it is cut short or set aside while
+  another, that was sent beside it or has the same tools and model, is gone on from. A later one is a rewind when what
+  the conversation did since had ended and is not gone on from again; else it forked and begins a conversation.
+- The same prompt again goes on from the one before when that had ended without being gone on from. When all that
+  follows the one before is over and it began its conversation, somebody began anew.
+- A prompt that holds nothing of any stream but the instructions goes on from a conversation that it is a compaction of:
+  one with the same instructions and tools that had ended, is gone on from by nobody, and is longer; its last call was
+  asked for a text and not for tools, and the prompt has a message of that length at least. Where the client names the
+  line of calls and there is one conversation in it, half its length is enough.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rotoscope.recorder.calls import SeenCall, SeenRun
+from rotoscope.recorder.origins import Origin, OriginFinder, is_same_request
+from rotoscope.recorder.side_calls import find_side_calls
+from rotoscope.traces.model import LinkEvidence
+
+_CUT_SHORT = ("cancelled", "error", "lost")
+_LEAST_SUMMARY_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a call goes on from, and how that is known."""
+
+    conversation: int
+    before: int | None
+    """The conversation's previous call."""
+    evidence: LinkEvidence | None
+    rivals: int = 0
+    is_aside: bool = False
+    """Whether it is beside the agent's work."""
+
+
+@dataclass(slots=True)
+class _Conversation:
+    number: int
+    first: SeenCall
+    last: SeenCall
+    is_main: bool
+    """Whether it is neither a side call nor a duplicate."""
+
+
+@dataclass(slots=True)
+class Linker:
+    """Link the calls of a run in the order of their numbers."""
+
+    run: SeenRun
+    origins: list[Origin] = field(init=False)
+    links: list[Link] = field(default_factory=list)
+    _behind: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By call, those whose requests hold or name its answer."""
+    _asides: frozenset[int] = frozenset()
+    _twins: defaultdict[tuple[int | None, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Calls with the same prompt."""
+    _conversations: list[_Conversation] = field(default_factory=list)
+    _lines: defaultdict[int | None, list[_Conversation]] = field(default_factory=lambda: defaultdict(list))
+    """The conversations of each line that the client names."""
+
+    def __post_init__(self) -> None:
+        self.origins = OriginFinder(self.run).origins()
+        for call, origin in zip(self.run.calls, self.origins, strict=True):
+            self._twins[call.thread, self._end_of(call)].append(call.number)
+            if origin.is_behind_answer and not self._is_further_choice(call):
+                for number in origin.calls:
+                    self._behind[number].append(call.number)
+        self._asides = find_side_calls(self.run, self.origins, self._behind)
+
+    def find(self) -> list[Link]:
+        """Return the link of each call."""
+        for call in self.run.calls:
+            if self._is_further_choice(call):
+                before = self.links[-1]
+                link = Link(before.conversation, call.number - 1, before.evidence, is_aside=before.is_aside)
+                self._conversations[link.conversation].last = call
+            else:
+                link = self._link(call)
+            self.links.append(link)
+        return self.links
+
+    def _link(self, call: SeenCall) -> Link:
+        origin = self._effective(call)
+        if self._yields(call, origin):
+            return self._begin(call, is_main=not self._is_cut_short(call))
+        if origin.kind == "repeat":
+            return self._again(call, origin.calls)
+        if origin.calls:
+            return self._go_on(call, origin)
+        return self._compacted(call) or self._begin(call)
+
+    def _effective(self, call: SeenCall) -> Origin:
+        """Return the origin of a call; of a prompt that is in flight that of the other, for both came from there."""
+        origin = self.origins[call.number]
+        while origin.kind == "repeat":
+            beside = [x for x in origin.calls if self.run.calls[x].end_ms > call.start_ms]
+            if not beside or (len(beside) < len(origin.calls) and self._left_behind(origin.calls, call)):
+                break
+            origin = self.origins[beside[0]]
+        return origin
+
+    def _left_behind(self, numbers: Sequence[int], call: SeenCall) -> list[int]:
+        """Return those that had ended when a call arrived, and that nothing goes on from."""
+        return [x for x in numbers if self.run.calls[x].end_ms <= call.start_ms and self._is_free(x)]
+
+    def _is_free(self, number: int) -> bool:
+        """Whether a call is the last of its conversation, and nothing that comes later goes on from it."""
+        return self._is_last(number) and not self._behind[number]
+
+    # -- who goes on, of several
+
+    def _yields(self, call: SeenCall, origin: Origin) -> bool:
+        """Whether another call that came from the same place is the one that goes on with it."""
+        if self._behind[call.number]:
+            return False
+        beside = [x for x in self._twins[call.thread, self._end_of(call)] if self._is_beside(call, x)]
+        if self._is_cut_short(call) and any(not self._is_cut_short(self.run.calls[x]) for x in beside):
+            return True
+        if any(self._behind[x] for x in beside):
+            return bool(origin.calls) or self._is_cut_short(call)
+        return any(self._is_set_aside(call, x) for x in origin.calls if origin.is_behind_answer)
+
+    def _is_beside(self, call: SeenCall, number: int) -> bool:
+        other = self.run.calls[number]
+        if other is call or is_same_request(call, other):
+            return False
+        return other.start_ms < call.end_ms and call.start_ms < other.end_ms
+
+    def _is_set_aside(self, call: SeenCall, number: int) -> bool:
+        """Whether a call differs in tools or model from the one it goes on from, while a later one does not."""
+        other = self.run.calls[number]
+        if self._is_like(call, other):
+            return False
+        later = (self.run.calls[x] for x in self._behind[number] if x > call.number)
+        return any(self._is_like(x, other) for x in later)
+
+    def _is_like(self, a: SeenCall, b: SeenCall) -> bool:
+        return a.domain == b.domain and self._tools_of(a) == self._tools_of(b)
+
+    # -- the ways in which a call goes on
+
+    def _go_on(self, call: SeenCall, origin: Origin) -> Link:
+        candidates = self._ordered(call, origin)
+        open_ones = [x for x in candidates if self._is_last(x)]
+        if origin.kind == "rewind" or not open_ones:
+            return self._back(call, candidates)
+        chosen = open_ones[0]
+        unsure = [x for x in candidates if x != chosen and (x in open_ones or self._is_taken_by_chance(x))]
+        rivals = max(len(unsure), len(set(self._behind[chosen]) - {call.number}))
+        evidence: LinkEvidence = "rewind"
+        if origin.kind in ("response", "tools", "prefix", "answer"):
+            evidence = self._said(call, origin.kind)
+        return self._join(call, chosen, evidence, rivals)
+
+    def _ordered(self, call: SeenCall, origin: Origin) -> list[int]:
+        """Return candidates in the order in which they are tried."""
+        if origin.kind != "answer":
+            return list(origin.calls)
+        start = self._start_of(call)
+        return sorted(origin.calls, key=lambda x: (self._start_of(self.run.calls[x]) != start, -x))
+
+    def _is_last(self, number: int) -> bool:
+        """Whether a call, or another choice of its request, is the last of its conversation."""
+        last = self._conversations[self.links[number].conversation].last
+        return last.number == number or is_same_request(last, self.run.calls[number])
+
+    def _is_taken_by_chance(self, number: int) -> bool:
+        """Whether the one that goes on from a call could as well have gone on from another."""
+        return any(
+            self.links[x].before == number and self.links[x].rivals for x in self._behind[number] if x < len(self.links)
+        )
+
+    def _back(self, call: SeenCall, candidates: Sequence[int]) -> Link:
+        """Go back in a conversation, or fork from it where it goes on."""
+        for number in candidates:
+            last = self._conversations[self.links[number].conversation].last
+            if last.end_ms <= call.start_ms and not set(self._behind[last.number]) - {call.number}:
+                shrinks = self._is_compaction(call, self._conversations[self.links[number].conversation])
+                return self._join(call, last.number, "compaction" if shrinks else "rewind", len(candidates) - 1)
+        return self._begin(call)
+
+    def _again(self, call: SeenCall, twins: Sequence[int]) -> Link:
+        """Send a prompt again that was sent before."""
+        if free := self._left_behind(twins, call):
+            cut = [x for x in free if self._is_cut_short(self.run.calls[x])]
+            chosen = (cut or free)[-1]
+            return self._join(call, chosen, "prefix" if cut else "rewind", len(set(twins) - {chosen}))
+        inner = [x for x in twins if self.links[x].before is not None]
+        return self._back(call, inner) if inner else self._begin(call)
+
+    def _compacted(self, call: SeenCall) -> Link | None:
+        if call.number in self._asides:
+            return None
+        fitting = [
+            x
+            for x in self._lines[call.thread]
+            if x.last.end_ms <= call.start_ms and not self._behind[x.last.number] and self._is_compaction(call, x)
+        ]
+        if not fitting:
+            return None
+        chosen = max(fitting, key=lambda x: x.last.end_ms)
+        return self._join(call, chosen.last.number, "compaction", len(fitting) - 1)
+
+    def _is_compaction(self, call: SeenCall, conversation: _Conversation) -> bool:
+        last, start = conversation.last, self._start_of(call)
+        if start == (-1, "") or start not in (self._start_of(conversation.first), self._start_of(last)):
+            return False
+        length, before = (len(self.run.tree.message_ids(x.head)) for x in (call, last))
+        if call.thread is not None and len(self._main_of(call.thread)) == 1 and 2 * length <= before:
+            return True
+        tree = self.run.tree
+        if length >= before or last.tools or last.answer is None:
+            return False
+        summary = tree[last.answer].loose_bytes
+        longest = max(tree[x].loose_bytes for x in tree.messages(call.head)[self._leading(call) :] or (call.head,))
+        return longest >= summary >= _LEAST_SUMMARY_BYTES
+
+    # -- conversations
+
+    def _begin(self, call: SeenCall, *, is_main: bool = True) -> Link:
+        is_aside = call.number in self._asides
+        conversation = _Conversation(len(self._conversations), call, call, is_main and not is_aside)
+        self._conversations.append(conversation)
+        self._lines[call.thread].append(conversation)
+        return Link(conversation.number, None, None if is_main else "duplicate", is_aside=is_aside)
+
+    def _join(self, call: SeenCall, before: int, evidence: LinkEvidence, rivals: int) -> Link:
+        conversation = self._conversations[self.links[before].conversation]
+        last = conversation.last.number
+        conversation.last = call
+        return Link(conversation.number, last, evidence, rivals, is_aside=call.opened.aux)
+
+    def _said(self, call: SeenCall, kind: LinkEvidence) -> LinkEvidence:
+        """Return the evidence of a link: who is named, where that alone tells."""
+        if call.thread is not None and call.opened.thread_source and len(self._main_of(call.thread)) == 1:
+            return call.opened.thread_source
+        return kind
+
+    def _main_of(self, thread: int) -> list[_Conversation]:
+        return [x for x in self._lines[thread] if x.is_main]
+
+    # -- what calls are like
+
+    def _is_further_choice(self, call: SeenCall) -> bool:
+        return call.number > 0 and is_same_request(self.run.calls[call.number - 1], call)
+
+    def _is_cut_short(self, call: SeenCall) -> bool:
+        return call.finish_reason in _CUT_SHORT
+
+    def _end_of(self, call: SeenCall) -> int:
+        ids = self.run.tree.message_ids(call.head)
+        return ids[-1] if ids else -1
+
+    def _leading(self, call: SeenCall) -> int:
+        head = self.run.tree.node(call.head)
+        return head.leading - (0 <= head.tools < head.leading)
+
+    def _start_of(self, call: SeenCall) -> tuple[int, str]:
+        """Return what stands for the instructions and tools of a prompt."""
+        leading = self._leading(call)
+        return (self.run.tree.message_ids(call.head)[leading - 1] if leading else -1), self._tools_of(call)
+
+    def _tools_of(self, call: SeenCall) -> str:
+        head = self.run.tree.node(call.head)
+        return self.run.tree.text_digest(self.run.tree.path(call.head)[head.tools]) if head.tools >= 0 else ""

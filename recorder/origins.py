@@ -1,0 +1,178 @@
+"""What each call goes on from, as far as its request tells: by ids it names, else by what its prompt holds.
+
+Only calls of the same line, by the client's own word, are considered: requests that name nobody are a line too. For
+each call, in this order:
+
+1. `response`: it names the response of a call.
+2. `tools`: it ends with results of tools that a call asked for, by ids that only that call gave out. Where its prompt
+   holds more of another stream, the ids were used again and say nothing.
+3. `prefix`: its prompt holds the whole stream of a call, answer included, or the whole prompt with another answer.
+4. `answer`: its last answer is a call's, though what stands before it differs.
+5. `repeat`: it is the same prompt again.
+6. `rewind`: it holds the stream of a call, but that call's answer was gone on from before; or a whole prompt without
+   its answer.
+
+An answer counts from when it has ended. Messages are compared by their loose form.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from rotoscope.recorder.calls import SeenCall, SeenRun
+
+OriginKind: TypeAlias = Literal["response", "tools", "prefix", "answer", "repeat", "rewind", "none"]
+LEAST_ANSWER_BYTES = 16
+"""Shorter answers are alike by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a call goes on from by its own words; of several candidates nothing tells which."""
+
+    kind: OriginKind
+    calls: tuple[int, ...] = ()
+
+    @property
+    def is_behind_answer(self) -> bool:
+        """Whether the request holds, or names, what the call said."""
+        return self.kind in ("response", "tools", "prefix", "answer")
+
+
+NO_ORIGIN = Origin("none")
+
+
+@dataclass(slots=True)
+class _Streams:
+    """The streams of one line of calls, by the last message of each, and by its last answer alone."""
+
+    known: set[int] = field(default_factory=set)
+    """Messages of all streams, with all that is before them."""
+    prompts: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    answers: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    texts: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+class OriginFinder:
+    """Find the origin of each call of a run, in the order of their numbers."""
+
+    def __init__(self, run: SeenRun) -> None:
+        self._run = run
+        self._numbers = {call.opened.call: call.number for call in run.calls}
+        self._streams: defaultdict[int | None, _Streams] = defaultdict(_Streams)
+        self._ending: list[tuple[float, int]] = []
+
+    def origins(self) -> list[Origin]:
+        """Return the origin of each call; the choices of one request have one."""
+        found: list[Origin] = []
+        for call in self._run.calls:
+            self._let_end(call.start_ms)
+            before = self._run.calls[call.number - 1] if call.number else None
+            if before is not None and is_same_request(before, call):
+                found.append(found[-1])
+            else:
+                found.append(self._origin(call))
+            self._add_prompt(call)
+            heapq.heappush(self._ending, (call.end_ms, call.number))
+        return found
+
+    def _let_end(self, now_ms: float) -> None:
+        while self._ending and self._ending[0][0] <= now_ms:
+            self._add_answer(self._run.calls[heapq.heappop(self._ending)[1]])
+
+    def _add_prompt(self, call: SeenCall) -> None:
+        streams = self._streams[call.thread]
+        ids = self._run.tree.message_ids(call.head)
+        for message in reversed(ids):
+            if message in streams.known:
+                break
+            streams.known.add(message)
+        if ids:
+            streams.prompts[ids[-1]].append(call.number)
+
+    def _add_answer(self, call: SeenCall) -> None:
+        if call.answer is None:
+            return
+        streams = self._streams[call.thread]
+        node = self._run.tree.node(call.answer)
+        streams.known.add(node.message_id)
+        streams.answers[node.message_id].append(call.number)
+        if node.seen.loose_bytes >= LEAST_ANSWER_BYTES:
+            streams.texts[self._run.tree.text_digest(call.answer)].append(call.number)
+
+    def _origin(self, call: SeenCall) -> Origin:
+        streams = self._streams[call.thread]
+        named = self._ended(call, call.opened.previous)
+        if named is not None:
+            return Origin("response", (named,))
+        held = self._held(call, streams)
+        asking = self._ended(call, call.opened.answers)
+        if asking is not None and not self._holds_more(call, held, asking):
+            return Origin("tools", (asking,))
+        return held
+
+    def _ended(self, call: SeenCall, journal_number: int | None) -> int | None:
+        """Return the number of a call that a request names, if it is of the same line and had ended."""
+        number = None if journal_number is None else self._numbers.get(journal_number)
+        if number is None:
+            return None
+        other = self._run.calls[number]
+        return number if other.thread == call.thread and other.end_ms <= call.start_ms else None
+
+    def _holds_more(self, call: SeenCall, held: Origin, asking: int) -> bool:
+        """Whether a prompt holds the whole stream of another call, longer than what it shares with one that it names."""
+        if held.kind != "prefix" or asking in held.calls:
+            return False
+        ids = self._run.tree.message_ids(call.head)
+        best, named = (self._run.tree.message_ids(self._run.calls[x].head) for x in (held.calls[0], asking))
+        return len(best) >= len(named) and ids[: len(named)] != named
+
+    def _held(self, call: SeenCall, streams: _Streams) -> Origin:
+        """Say which stream a prompt holds most of."""
+        ids = self._run.tree.message_ids(call.head)
+        leading = _leading(self._run, call)
+        index = next((i for i in range(len(ids) - 1, leading - 1, -1) if ids[i] in streams.known), -1)
+        if index < 0:
+            return self._behind_text(call, streams)
+        if answering := streams.answers.get(ids[index]):
+            return Origin("prefix", tuple(answering))
+        asked = streams.prompts.get(ids[index], [])
+        if asked and index + 1 < len(ids) and self._is_answer(call, index + 1):
+            return Origin("prefix", tuple(asked))
+        by_text = self._behind_text(call, streams)
+        if by_text.calls:
+            return by_text
+        if asked:
+            return Origin("repeat" if index + 1 == len(ids) else "rewind", tuple(asked))
+        for message in reversed(ids[leading:index]):
+            if answering := streams.answers.get(message):
+                return Origin("rewind", tuple(answering))
+        return NO_ORIGIN
+
+    def _behind_text(self, call: SeenCall, streams: _Streams) -> Origin:
+        """Find the calls whose answer is the last in a prompt, whatever stands before it."""
+        parts = self._run.tree.messages(call.head)
+        last = next((x for x in reversed(parts) if self._run.tree[x].role == "assistant"), None)
+        if last is None:
+            return NO_ORIGIN
+        found = streams.texts.get(self._run.tree.text_digest(last), [])
+        return Origin("answer", tuple(found)) if found else NO_ORIGIN
+
+    def _is_answer(self, call: SeenCall, index: int) -> bool:
+        parts: Sequence[int] = self._run.tree.messages(call.head)
+        return self._run.tree[parts[index]].role == "assistant"
+
+
+def is_same_request(a: SeenCall, b: SeenCall) -> bool:
+    """Whether two calls are choices of one request."""
+    return a.opened.request is not None and a.opened.request == b.opened.request
+
+
+def _leading(run: SeenRun, call: SeenCall) -> int:
+    """Return how many system messages a prompt begins with."""
+    head = run.tree.node(call.head)
+    return head.leading - (0 <= head.tools < head.leading)
