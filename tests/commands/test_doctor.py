@@ -80,7 +80,7 @@ def test_nobody_there_is_1_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
 
     assert code == 1
     assert capsys.readouterr().err == (
-        "error: nothing listens at http://127.0.0.1:1/v1: start the server or correct --url\n"
+        "error: nothing listens at http://127.0.0.1:1/v1: start the server or correct the URL\n"
     )
 
 

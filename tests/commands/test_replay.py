@@ -160,7 +160,7 @@ def test_nobody_listening_is_1_in_one_line(run: Run) -> None:
     ended = run("run.trace.json", "--url", "http://127.0.0.1:1")
 
     assert ended.code == 1
-    assert ended.err == "error: nothing listens at http://127.0.0.1:1/v1: start the server or correct --url\n"
+    assert ended.err == "error: nothing listens at http://127.0.0.1:1/v1: start the server or correct the URL\n"
     assert not Path("results").exists()
 
 
