@@ -115,12 +115,12 @@ class GrowingBodies(Generic[T]):
 
         That place is right if the body without its messages, cut there, is the same request without messages.
         """
-        start = self._list.search(body)
-        if start is None:
+        start, messages = self._list.search(body), request.get(self._key)
+        if start is None or not isinstance(messages, list) or not messages:
             return None
         rest = {key: value for key, value in request.items() if key != self._key}
         for write in _WRITERS:
-            last = write(request[self._key][-1])
+            last = write(messages[-1])
             found = body.rfind(last)
             if found >= start.end():
                 end = found + len(last)

@@ -57,7 +57,7 @@ class Recorder:
         """Take in a request as it arrives; `at_s` is monotonic. Never raises."""
         path = path.partition("?")[0].rstrip("/")
         dialect = dialect_of(path)
-        if dialect is None or self._run.is_closed:
+        if dialect is None or not body or self._run.is_closed:
             return self._pass(path, body)
         try:
             asked = self._run.reader.read(dialect, path, body, headers)

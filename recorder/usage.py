@@ -7,6 +7,8 @@ from typing import Any
 
 from rotoscope.traces.model import MAX_COUNT
 
+_MEDIA_COUNTS = ("audio_tokens", "image_tokens", "video_tokens")
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -37,15 +39,17 @@ def chat_usage(raw: dict[str, Any]) -> Usage:
     cached = _detail(prompt_details, "cached_tokens")
     if cached is None:
         cached = _count(raw.get("prompt_cache_hit_tokens"))
-    return Usage(_count(raw.get("prompt_tokens")) or None, completion, cached, _at_most(reasoning, completion))
+    prompt, media = _count(raw.get("prompt_tokens")) or None, _media(prompt_details)
+    return Usage(prompt, completion, cached, _at_most(reasoning, completion), _at_most(media, prompt))
 
 
 def responses_usage(raw: dict[str, Any]) -> Usage:
     """Read the usage of a response."""
     completion = _count(raw.get("output_tokens"))
     reasoning = _detail(raw.get("output_tokens_details"), "reasoning_tokens")
-    cached = _detail(raw.get("input_tokens_details"), "cached_tokens")
-    return Usage(_count(raw.get("input_tokens")) or None, completion, cached, _at_most(reasoning, completion))
+    prompt, details = _count(raw.get("input_tokens")) or None, raw.get("input_tokens_details")
+    cached, media = _detail(details, "cached_tokens"), _at_most(_media(details), prompt)
+    return Usage(prompt, completion, cached, _at_most(reasoning, completion), media)
 
 
 def messages_usage(raw: dict[str, Any]) -> Usage:
@@ -62,6 +66,27 @@ def messages_usage(raw: dict[str, Any]) -> Usage:
     if reasoning is None:
         reasoning = _detail(details, "thinking_tokens")
     return Usage(sum(filter(None, parts)) or None, completion, cached, _at_most(reasoning, completion))
+
+
+def gemini_usage(raw: dict[str, Any]) -> Usage:
+    """Read the usage of Gemini, which counts thinking beside what was said, and the prompt by modality."""
+    prompt, thoughts = _count(raw.get("promptTokenCount")) or None, _count(raw.get("thoughtsTokenCount"))
+    told = [count for count in (_count(raw.get("candidatesTokenCount")), thoughts) if count is not None]
+    details = raw.get("promptTokensDetails")
+    pairs = [(x.get("modality"), _count(x.get("tokenCount"))) for x in _list(details) if isinstance(x, dict)]
+    media = sum(count for modality, count in pairs if count and modality != "TEXT") if pairs else None
+    cached = _count(raw.get("cachedContentTokenCount"))
+    return Usage(prompt, sum(told) if told else None, cached, thoughts, _at_most(media, prompt))
+
+
+def _media(details: Any) -> int | None:
+    """Return the tokens of images, sounds and video among the details of a prompt, None where none are told."""
+    told = [count for name in _MEDIA_COUNTS if (count := _detail(details, name)) is not None]
+    return sum(told) if told else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _at_most(count: int | None, most: int | None) -> int | None:

@@ -305,7 +305,7 @@ def _parsed(data: str | bytes) -> Any:
 
 DIALECT = Dialect(
     "messages",
-    matches=lambda path: path.endswith(PATH),
+    matches=lambda path: path.endswith(PATH) and "/threads/" not in path,
     read=parse_request,
     answer=lambda _: MessagesAnswer(),
     growing="messages",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rotoscope.recorder.dialects import chat, completions, messages, responses
+from rotoscope.recorder.dialects import chat, completions, gemini, messages, responses
 from rotoscope.recorder.dialects.answer import Dialect
 
-DIALECTS: tuple[Dialect, ...] = (chat.DIALECT, messages.DIALECT, responses.DIALECT, completions.DIALECT)
+DIALECTS: tuple[Dialect, ...] = (chat.DIALECT, messages.DIALECT, responses.DIALECT, gemini.DIALECT, completions.DIALECT)
 
 
 def dialect_of(path: str) -> Dialect | None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from chat_wire import usage
 
-from rotoscope.recorder.usage import Usage, chat_usage
+from rotoscope.recorder.usage import Usage, chat_usage, gemini_usage, messages_usage, responses_usage
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,24 @@ def test_counts_are_read_and_zeros_are_kept(raw: dict[str, Any], expected: Usage
 
 def test_thinking_is_part_of_the_output() -> None:
     assert chat_usage(usage(10, 5, reasoning=9)).reasoning_tokens == 5
+
+
+def test_parts_of_a_prompt_that_do_not_overlap_are_added_up() -> None:
+    told = {"input_tokens": 3, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 7, "output_tokens": 9}
+
+    assert messages_usage(told) == Usage(15, 9, 7)
+    assert messages_usage({"input_tokens": 3, "cache_creation_input_tokens": 0}) == Usage(3, None, 0)
+    assert messages_usage({"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 12}}) == Usage(
+        None, 9, None, 9
+    )
+
+
+def test_tokens_of_images_and_sounds_are_counted_apart() -> None:
+    details = {"audio_tokens": 2, "image_tokens": 3, "cached_tokens": 0}
+
+    assert chat_usage({"prompt_tokens": 9, "prompt_tokens_details": details}) == Usage(9, None, 0, None, 5)
+    assert responses_usage({"input_tokens": 4, "input_tokens_details": details}) == Usage(4, None, 0, None, 4)
+    assert gemini_usage({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}, {}, 3]}) == Usage(
+        media_tokens=2
+    )
+    assert gemini_usage({"promptTokensDetails": 3}) == Usage()
