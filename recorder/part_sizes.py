@@ -35,6 +35,7 @@ class PartSizes:
         self._uncounted_up_to: list[float] = []
         self._thinking_up_to: list[float] = []
         self._messages_up_to: list[int] = []
+        self._answers_with_calls_up_to: list[int] = []
         for part in range(len(tree)):
             parent = tree[part].parent
             for sums, size in (
@@ -43,8 +44,11 @@ class PartSizes:
                 (self._thinking_up_to, self.reasoning(part)),
             ):
                 sums.append(size + (0.0 if parent is None else sums[parent]))
-            before = 0 if parent is None else self._messages_up_to[parent]
-            self._messages_up_to.append(before + (tree[part].role != "text"))
+            for numbers, is_one in (
+                (self._messages_up_to, tree[part].role != "text"),
+                (self._answers_with_calls_up_to, tree[part].has_calls),
+            ):
+                numbers.append(is_one + (0 if parent is None else numbers[parent]))
 
     def __repr__(self) -> str:
         return f"PartSizes({len(self._counts)} of {len(self._tree)} counted)"
@@ -79,6 +83,10 @@ class PartSizes:
     def messages_up_to(self, part: int) -> int:
         """Return how many of its parts a template renders."""
         return self._messages_up_to[part]
+
+    def answers_with_calls_up_to(self, part: int) -> int:
+        """Return how many of its parts are answers that call tools."""
+        return self._answers_with_calls_up_to[part]
 
     def source_of(self, *parts: int) -> TokenSource:
         """Say where the size of some parts comes from."""

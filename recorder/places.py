@@ -117,6 +117,7 @@ class PlaceTree:
             before = self.answer_start(before)
             places.append(before)
             weight = max(float(END_MARK_TOKENS), weight - ANSWER_HEADER_TOKENS)
+            weight += self._rendering.call * seen.has_calls
         text = self._text(part, has_reasoning=reasoning)
         once = self._rendering.once if before is self.root and seen.role != "text" else 0.0
         start = 0

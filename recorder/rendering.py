@@ -1,7 +1,7 @@
 """What a server makes of counted texts: tokens that its template adds, and its tokens for one of ours.
 
-P of a call is taken as `once + message * parts + ratio * size`, with an answer's header behind it, and O of a call as
-`ratio * size`. The three are learnt from the calls of a domain whose usage was told, by recursive least squares that
+P of a call is taken as `once + message * parts + call * answers that call tools + ratio * size`, with an answer's header
+behind it, and O of a call as `ratio * size`, with `call` where it calls tools. The four are learnt from the calls of a domain whose usage was told, by recursive least squares that
 begin with what is usual, so that one call is enough to lean on and many leave nothing of the beginning. A ratio that
 differs from one by less than `SAME_RATIO` is one: the tokenizer at hand is then taken for the server's.
 """
@@ -15,12 +15,14 @@ ANSWER_HEADER_TOKENS = 3.0
 """What a template usually writes before an answer."""
 MESSAGE_TOKENS = 4.0
 """What a template usually adds to a message."""
+CALL_TOKENS = 4.0
+"""What it usually adds to the tool calls of an answer."""
 SAME_RATIO = 0.01
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
 
-_USUAL = (0.0, MESSAGE_TOKENS, 1.0)
-_DEVIATIONS = (50.0, 3.0)
-"""How far what is added once and to a message may usually be from that."""
+_USUAL = (0.0, MESSAGE_TOKENS, CALL_TOKENS, 1.0)
+_DEVIATIONS = (50.0, 2.0, 5.0)
+"""How far what is added once, to a message and to tool calls may usually be from that."""
 COUNTED_DEVIATION = 0.15
 """How far the ratio may usually be from one, between two tokenizers."""
 BYTES_DEVIATION = 0.5
@@ -35,6 +37,8 @@ class Rendering:
     """Added to every prompt."""
     message: float = MESSAGE_TOKENS
     """Added to each part."""
+    call: float = CALL_TOKENS
+    """Added to each answer that calls tools."""
     ratio: float = 1.0
     """Of the server's tokens to those of our sizes."""
 
@@ -48,6 +52,7 @@ class Observation:
     size: float
     parts: int
     """0 for an output."""
+    answers_with_calls: int = 0
     noise: float = 1.0
     """How many tokens it may usually be off."""
 
@@ -55,18 +60,19 @@ class Observation:
 def learn(observations: Iterable[Observation], *, ratio_deviation: float) -> Rendering:
     """Return what a domain's usage tells; what is usual where it tells nothing."""
     seen = list(observations)
-    once, message, ratio = _fit(seen, (*_DEVIATIONS, ratio_deviation))
+    *added, ratio = _fit(seen, (*_DEVIATIONS, ratio_deviation))
     if ratio_deviation == COUNTED_DEVIATION and abs(ratio - 1) < SAME_RATIO:
-        once, message, ratio = _fit(seen, (*_DEVIATIONS, 0.0))
-    return Rendering(max(0.0, once), max(0.0, message), min(max(ratio, LEAST_RATIO), GREATEST_RATIO))
+        *added, ratio = _fit(seen, (*_DEVIATIONS, 0.0))
+    once, message, call = (max(0.0, tokens) for tokens in added)
+    return Rendering(once, message, call, min(max(ratio, LEAST_RATIO), GREATEST_RATIO))
 
 
 def _fit(observations: Iterable[Observation], deviations: Sequence[float]) -> Sequence[float]:
-    """Return the three numbers by recursive least squares from their usual values and deviations."""
+    """Return the four numbers by recursive least squares from their usual values and deviations."""
     values = list(_USUAL)
-    spread = [[d * d if i == j else 0.0 for j in range(3)] for i, d in enumerate(deviations)]
+    spread = [[d * d if i == j else 0.0 for j in range(len(values))] for i, d in enumerate(deviations)]
     for seen in observations:
-        x = (1.0 if seen.parts else 0.0, float(seen.parts), seen.size)
+        x = (1.0 if seen.parts else 0.0, float(seen.parts), float(seen.answers_with_calls), seen.size)
         along = [sum(a * b for a, b in zip(row, x, strict=True)) for row in spread]
         width = sum(a * b for a, b in zip(along, x, strict=True)) + seen.noise**2
         miss = seen.tokens - sum(a * b for a, b in zip(values, x, strict=True))
