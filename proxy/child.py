@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -22,13 +23,21 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
         self._early: list[signal.Signals] = []
 
-    async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the command.
+    async def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        stdin: int | None = None,
+        core_limit: tuple[int, int] | None = None,
+    ) -> None:
+        """Start the command; `stdin` and `core_limit`, of the size of its core dumps, are ours where not given.
 
         Raises UnusableInput when it cannot be started.
         """
         try:
-            self._process = await asyncio.create_subprocess_exec(*command, env=environment)
+            with _core_limited(core_limit):
+                self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdin=stdin)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise UnusableInput(f"the command {command[0]!r} cannot be started: {reason}") from error
@@ -46,14 +55,15 @@ class Child:
         """Take the signals that ask us to end, and hand them on to the command; none of them ends us."""
         loop = asyncio.get_running_loop()
         for signum in FORWARDED:
-            loop.add_signal_handler(signum, self._forward, signum)
+            loop.add_signal_handler(signum, self.forward, signum)
         try:
             yield
         finally:
             for signum in FORWARDED:
                 loop.remove_signal_handler(signum)
 
-    def _forward(self, signum: signal.Signals) -> None:
+    def forward(self, signum: signal.Signals) -> None:
+        """Hand a signal on, later when the command is still to start, unless its terminal has sent it."""
         if self._process is None:
             self._early.append(signum)
         elif not (signum in OF_THE_TERMINAL and in_foreground()):
@@ -63,6 +73,19 @@ class Child:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signum)
+
+
+@contextlib.contextmanager
+def _core_limited(limit: tuple[int, int] | None) -> Iterator[None]:
+    """Let processes that start in the block have a limit of core dumps that we gave up for ourselves."""
+    if limit is None:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, limit)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, limit[1]))
 
 
 def in_foreground() -> bool:

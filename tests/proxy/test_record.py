@@ -106,7 +106,11 @@ def test_options_behind_the_command_are_its_own(tmp_path: Path) -> None:
 
 
 def test_signal_reaches_the_command_and_the_trace_is_written(tmp_path: Path) -> None:
-    source = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(44)); print(ask('x'), flush=True); signal.pause()"
+    source = """
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print(ask('x'), flush=True)
+sys.exit(29 + signal.sigwait([signal.SIGTERM]))
+"""
 
     async def run() -> Ended:
         command = python("import signal\n" + source)

@@ -28,6 +28,11 @@ def record(
     campaign: Annotated[
         str | None, typer.Option(help="Campaign that the recording shares with others, so that prefixes have one id.")
     ] = None,
+    each: Annotated[
+        Path | None,
+        typer.Option(help="File with a task a line, - for standard input: run the command for each, in place of {}."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="How many tasks run at once.", min=1)] = 1,
 ) -> None:
     """Run a command behind a gateway to its server and write a content-free trace of its calls.
 
@@ -38,9 +43,17 @@ def record(
     from rotoscope.proxy.campaign import chosen_campaign
     from rotoscope.proxy.record import RecordOptions, chosen_upstream
     from rotoscope.proxy.record import record as run
+    from rotoscope.proxy.standing import Standing
+    from rotoscope.proxy.suite import SuiteOptions, record_each
+    from rotoscope.proxy.tasks import read_tasks
+    from rotoscope.recorder.campaigns import Campaign
     from rotoscope.recorder.token_counters import chosen_tokenizer
 
     chosen, counter = chosen_upstream(upstream, os.environ), chosen_tokenizer(tokenizer)
     with chosen_campaign(campaign, os.environ) as named:
-        status = run(RecordOptions(command, chosen, folder, measure, named, counter))
+        if each is None:
+            status = run(RecordOptions(command, chosen, folder, measure, named, counter))
+        else:
+            how = Standing(chosen, folder, named or Campaign(), measure, counter)
+            status = record_each(SuiteOptions(command, read_tasks(each), how, jobs))
     raise typer.Exit(status)
