@@ -21,6 +21,7 @@ from rotoscope.commands.campaign import campaign
 from rotoscope.commands.convert import convert
 from rotoscope.commands.doctor import doctor
 from rotoscope.commands.proxy import proxy
+from rotoscope.commands.publish import publish
 from rotoscope.commands.record import record
 from rotoscope.commands.recover import recover
 from rotoscope.commands.replay import replay
@@ -55,6 +56,7 @@ app.command()(campaign)
 app.command()(convert)
 app.command()(doctor)
 app.command()(proxy)
+app.command()(publish)
 app.command(context_settings={"allow_interspersed_args": False})(record)  # options behind COMMAND are its own
 app.command()(recover)
 app.command()(replay)

@@ -111,7 +111,7 @@ def _write_folder(traces: Sequence[LabelledTrace], target: Target, fidelity: Fid
         raise UnusableInput(f"{len(traces)} traces are {len(traces)} files of {target.format.title}: name a folder")
     names = [f"{name}{target.format.suffix}" for name in _names(traces)]
     _check_manifest(Path(target.path), names)
-    with _new_folder(Path(target.path), overwrites=target.overwrites) as folder:
+    with new_folder(Path(target.path), overwrites=target.overwrites) as folder:
         for name, trace in zip(names, traces, strict=True):
             (folder / name).write_bytes(_trace_bytes(trace, target, fidelity))
         if target.format.name == "rotoscope" and any(trace.corpus for trace in traces):
@@ -128,7 +128,7 @@ def _check_manifest(folder: Path, names: Sequence[str]) -> None:
 
 
 @contextmanager
-def _new_folder(path: Path, *, overwrites: bool) -> Iterator[Path]:
+def new_folder(path: Path, *, overwrites: bool) -> Iterator[Path]:
     """Give a folder to be filled, which takes its name when it is; one that is there gets the files and keeps its own."""
     if path.exists() and not path.is_dir():
         raise UnusableInput(f"{path}: is a file, expected a folder for several traces")
