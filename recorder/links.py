@@ -41,6 +41,8 @@ class Link:
     rivals: int = 0
     is_aside: bool = False
     """Whether it is beside the agent's work."""
+    forked: int | None = None
+    """The conversation whose list it began with, where it begins one."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,8 @@ class Linker:
     def _link(self, call: SeenCall) -> Link:
         origin = self._effective(call)
         if self._yields(call, origin):
-            return self._begin(call, is_main=not self._is_cut_short(call))
+            forked = self.links[origin.calls[0]].conversation if origin.calls else None
+            return self._begin(call, forked, is_main=not self._is_cut_short(call))
         if origin.kind == "repeat":
             return self._again(call, origin.calls)
         if origin.calls:
@@ -187,7 +190,7 @@ class Linker:
             if last.end_ms <= call.start_ms and not set(self._behind[last.number]) - {call.number}:
                 shrinks = self._is_compaction(call, self._conversations[self.links[number].conversation])
                 return self._join(call, last.number, "compaction" if shrinks else "rewind", len(candidates) - 1)
-        return self._begin(call)
+        return self._begin(call, self.links[candidates[0]].conversation)
 
     def _again(self, call: SeenCall, twins: Sequence[int]) -> Link:
         """Send a prompt again that was sent before."""
@@ -227,12 +230,12 @@ class Linker:
 
     # -- conversations
 
-    def _begin(self, call: SeenCall, *, is_main: bool = True) -> Link:
+    def _begin(self, call: SeenCall, forked: int | None = None, *, is_main: bool = True) -> Link:
         is_aside = call.number in self._asides
         conversation = _Conversation(len(self._conversations), call, call, is_main and not is_aside)
         self._conversations.append(conversation)
         self._lines[call.thread].append(conversation)
-        return Link(conversation.number, None, None if is_main else "duplicate", is_aside=is_aside)
+        return Link(conversation.number, None, None if is_main else "duplicate", is_aside=is_aside, forked=forked)
 
     def _join(self, call: SeenCall, before: int, evidence: LinkEvidence, rivals: int) -> Link:
         conversation = self._conversations[self.links[before].conversation]

@@ -1,40 +1,53 @@
-"""Which conversations ran at the same time, and where their regions begin and end.
+"""Which conversations have branches of their own, and where the regions of those begin and end.
 
-The conversation of the first call is the root's. Another one that was never in flight together with any other runs
-inside the root branch, in order. Of those that were, each set that hangs together by overlaps is a region whose
-branches they are; it begins before its first call, or before the call of the root that was in flight then, and is
-joined before the next thing that the root does after all of it has ended.
+A conversation has a branch below that of the one that began it (`descent.py`) where something tells who began it. Of
+the others, one that was never in flight together with that branch, or with another such one, runs inside it, in order.
+Those that were, each set that hangs together by overlaps, are the branches of a region.
+
+Branches that one branch began in the same gap, that overlap and that it could only go on after, are one region: it
+begins before its first call, or before the call of the parent's branch that was in flight then, and is joined before
+the next thing that the parent's branch does after all of it has ended.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from rotoscope.recorder.calls import SeenCall
 from rotoscope.recorder.conversations import Turn
-from rotoscope.traces.model import Branch
+from rotoscope.recorder.descent import Conversation, Descent, find_descent
+from rotoscope.traces.model import Branch, ForkEvidence
 
 
 @dataclass(slots=True)
 class Region:
-    """A set of conversations that ran beside one another and the root."""
+    """A set of conversations that ran beside one another and their parent's branch."""
 
-    number: int
     conversations: list[int]
     """Branch by branch, by their first calls."""
+    parent: int
+    """The conversation whose branch it stands on."""
+    evidence: ForkEvidence
+    number: int = -1
+    branch: Branch | None = None
+    """That it stands on."""
     begins_before: int = 0
     """The call that the start of the region stands before."""
     last_call: int = 0
+    """Of the region, and of all that was begun below it."""
     start_ms: float = 0.0
     end_ms: float = 0.0
-    is_started: bool = False
-    is_joined: bool = False
+    agents: int = 0
+    """How many of its branches are neither side calls nor duplicates."""
 
 
 @dataclass(slots=True)
 class Lanes:
-    """The branch of each conversation, and the regions."""
+    """The branch of each conversation, and the regions in the order of their starts."""
 
     branches: dict[int, Branch | None]
     regions: list[Region] = field(default_factory=list)
@@ -42,52 +55,146 @@ class Lanes:
 
 def find_lanes(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Lanes:
     """Assign conversations to branches."""
-    groups = _concurrent(calls, turns)
-    lanes = Lanes({turn.conversation: None for turn in turns})
-    for conversations in groups:
-        region = Region(len(lanes.regions), conversations)
-        lanes.regions.append(region)
-        for index, conversation in enumerate(conversations):
-            lanes.branches[conversation] = (region.number, index)
-    for region in lanes.regions:
-        _place_in_time(region, calls, turns, lanes)
-    return lanes
+    return _Layout(calls, find_descent(calls, turns)).lanes()
 
 
-def _concurrent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> list[list[int]]:
-    """Return the sets of conversations that overlap, without the root's, each in order of first calls."""
+@dataclass(slots=True)
+class _Layout:
+    """Branches are named by the conversation that each begins with until regions have numbers."""
+
+    calls: Sequence[SeenCall]
+    descent: Descent
+    owners: dict[int, int] = field(default_factory=dict)
+    """The branch that each conversation runs in."""
+    regions: list[Region] = field(default_factory=list)
+    """Those of a branch stand before those below it."""
+    lines: dict[int, list[SeenCall]] = field(default_factory=dict)
+    """The calls of each branch, in order."""
+
+    def lanes(self) -> Lanes:
+        """Return the branches by their final numbers."""
+        self._lay_out()
+        self.regions = [part for region in self.regions for part in self._parts(region)]
+        self._place()
+        depths = self._depths()
+        order = sorted(self.regions, key=lambda x: (x.begins_before, depths[x.parent], x.conversations[0]))
+        branches: dict[int, Branch | None] = {self.descent.root: None}
+        for number, region in enumerate(order):
+            region.number = number
+            branches.update({owner: (number, index) for index, owner in enumerate(region.conversations)})
+        for region in order:
+            region.branch = branches[region.parent]
+        return Lanes({x: branches[self.owners[x]] for x in sorted(self.owners)}, order)
+
+    def _lay_out(self) -> None:
+        waiting = [self.descent.root]
+        while waiting:
+            owner = waiting.pop()
+            inside, beside = self._branch(owner)
+            self.owners.update(dict.fromkeys(inside, owner))
+            numbers = sorted(call.number for x in inside for call in self.descent.conversations[x].calls)
+            self.lines[owner] = [self.calls[number] for number in numbers]
+            for evidence, group in beside:
+                self.regions.append(Region(group, owner, evidence))
+                waiting.extend(group)
+
+    def _branch(self, owner: int) -> tuple[list[int], list[tuple[ForkEvidence, list[int]]]]:
+        """Return the conversations that run inside a branch, and the sets of those that it began beside it."""
+        known = self.descent.conversations
+        told: defaultdict[ForkEvidence, list[int]] = defaultdict(list)
+        beside: list[tuple[ForkEvidence, list[int]]] = []
+        inside, level = [owner], [owner]
+        while level:
+            untold = []
+            for child in (child for x in level for child in known[x].children):
+                evidence = known[child].evidence
+                if evidence is None or evidence == "prefix":
+                    untold.append(known[child])
+                else:
+                    told[evidence].append(child)
+            groups = _overlapping(untold, [known[x] for x in inside])
+            for group in groups:
+                is_forked = all(known[x].evidence == "prefix" for x in group)
+                beside.append(("prefix" if is_forked else "time", group))
+            level = [x.number for x in untold if not any(x.number in group for group in groups)]
+            inside += level
+        return inside, [*told.items(), *beside]
+
+    def _parts(self, region: Region) -> list[Region]:
+        """Return the parts of a set that begin in one gap of the parent's branch, are joined together, and overlap."""
+        known, line = self.descent.conversations, self.lines[region.parent]
+        by_gap: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for number in sorted(region.conversations):
+            by_gap[self._gap(number, line)].append(number)
+        parts: list[Region] = []
+        for numbers in by_gap.values():
+            until_ms = -inf
+            for number in numbers:
+                if known[number].start_ms >= until_ms:
+                    parts.append(Region([], region.parent, region.evidence))
+                parts[-1].conversations.append(number)
+                parts[-1].agents += known[number].is_main
+                until_ms = max(until_ms, known[number].end_ms)
+        return parts
+
+    def _gap(self, number: int, line: Sequence[SeenCall]) -> tuple[int, int]:
+        """Return how many calls of a branch came before a conversation, and which is the first behind it."""
+        conversation = self.descent.conversations[number]
+        before = bisect_left(line, conversation.first.number, key=lambda call: call.number)
+        behind = bisect_left(line, conversation.calls[-1].number, key=lambda call: call.number)
+        end_ms = conversation.end_ms
+        return before, next((call.number for call in line[behind:] if call.start_ms >= end_ms), -1)
+
+    def _place(self) -> None:
+        """Say when regions begin and end, those below first."""
+        reach = {owner: (line[0].number, line[-1].number) for owner, line in self.lines.items()}
+        for region in reversed(self.regions):
+            first = min(reach[x][0] for x in region.conversations)
+            region.last_call = max(reach[x][1] for x in region.conversations)
+            region.end_ms = max(call.end_ms for x in region.conversations for call in self.lines[x])
+            region.begins_before = self._in_flight(self.lines[region.parent], self.calls[first])
+            region.start_ms = self.calls[region.begins_before].start_ms
+            low, high = reach[region.parent]
+            reach[region.parent] = min(low, region.begins_before), max(high, region.last_call)
+
+    def _in_flight(self, line: Sequence[SeenCall], first: SeenCall) -> int:
+        """Return the call of a branch that is in flight when another one begins, or that one itself."""
+        begins = first.number
+        for call in reversed(line[: bisect_left(line, first.number, key=lambda call: call.number)]):
+            if call.end_ms <= first.start_ms:
+                break
+            begins = call.number
+        return begins
+
+    def _depths(self) -> dict[int, int]:
+        depths = {self.descent.root: 0}
+        for region in self.regions:
+            depths.update(dict.fromkeys(region.conversations, depths[region.parent] + 1))
+        return depths
+
+
+def _overlapping(conversations: Sequence[Conversation], line: Sequence[Conversation]) -> list[list[int]]:
+    """Return the sets of conversations that were in flight together, or together with a branch, by their first calls."""
     leader: dict[int, int] = {}
-    in_flight: list[SeenCall] = []
+    in_flight: list[tuple[float, int]] = []
+    is_line = {x.number: False for x in conversations} | {x.number: True for x in line}
 
-    def find(conversation: int) -> int:
-        while leader.setdefault(conversation, conversation) != conversation:
-            conversation = leader[conversation]
-        return conversation
+    def find(number: int) -> int:
+        while leader.setdefault(number, number) != number:
+            number = leader[number]
+        return number
 
-    for call in calls:
-        mine = turns[call.number].conversation
-        in_flight = [x for x in in_flight if x.end_ms > call.start_ms]
-        for other in {turns[x.number].conversation for x in in_flight} - {mine}:
-            first, second = sorted((find(mine), find(other)))
-            if 0 not in (mine, other):
+    calls = [(call.number, call, x.number) for x in (*conversations, *line) for call in x.calls]
+    for _, call, mine in sorted(calls, key=lambda x: x[0]):
+        in_flight = [x for x in in_flight if x[0] > call.start_ms]
+        for other in {number for _, number in in_flight} - {mine}:
+            if not (is_line[mine] or is_line[other]):
+                first, second = sorted((find(mine), find(other)))
                 leader[second] = first
-        in_flight.append(call)
-    leader.pop(0, None)
+            elif not (is_line[mine] and is_line[other]):
+                find(other if is_line[mine] else mine)
+        in_flight.append((call.end_ms, mine))
     groups: dict[int, list[int]] = {}
-    for conversation in sorted(leader):
-        groups.setdefault(find(conversation), []).append(conversation)
+    for number in sorted(leader):
+        groups.setdefault(find(number), []).append(number)
     return list(groups.values())
-
-
-def _place_in_time(region: Region, calls: Sequence[SeenCall], turns: Sequence[Turn], lanes: Lanes) -> None:
-    members = [call for call in calls if turns[call.number].conversation in region.conversations]
-    first = members[0]
-    region.last_call = members[-1].number
-    region.end_ms = max(call.end_ms for call in members)
-    around = [
-        call
-        for call in calls[: first.number]
-        if lanes.branches[turns[call.number].conversation] is None and call.end_ms > first.start_ms
-    ]
-    begins = around[0] if around else first
-    region.begins_before, region.start_ms = begins.number, begins.start_ms

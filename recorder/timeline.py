@@ -7,6 +7,7 @@ region's; so nothing is counted twice.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -51,56 +52,70 @@ class Timeline:
     token_source: TokenSource
     """Where counts come from unless an event says otherwise."""
     events: list[TraceEvent] = field(default_factory=list)
+    open: defaultdict[Branch | None, list[Region]] = field(default_factory=lambda: defaultdict(list))
+    """Regions that have begun and are not joined, by the branch that they stand on."""
     cursors: dict[Branch | None, float] = field(default_factory=dict)
     """Until when each branch is accounted for."""
-    asked: bool = False
-    """Whether the root's last answer asked for tools."""
+    asked: set[Branch | None] = field(default_factory=set)
+    """Branches whose last answer asked for tools."""
+    agents: dict[Branch | None, int] = field(default_factory=dict)
+    """How many agents were joined on each branch since its last answer."""
+    agent_tools: set[int] = field(default_factory=set)
+    """Tools that are known to begin agents."""
     tools: int = 0
 
     def write(self) -> tuple[TraceEvent, ...]:
         """Return all events."""
+        starting: defaultdict[int, list[Region]] = defaultdict(list)
+        for region in self.lanes.regions:
+            starting[region.begins_before].append(region)
         for call in self.run.calls:
-            for region in self.lanes.regions:
-                if region.begins_before == call.number:
-                    self._start(region, call)
-            self._write_call(call, self.turns[call.number])
+            self._write_call(call, self.turns[call.number], starting[call.number])
         return tuple(self.events)
 
     def _start(self, region: Region, before: SeenCall) -> None:
-        self._join(before, region.start_ms)
-        self._wait(None, region.start_ms, "agent" if self.asked else "think")
-        self.events.append(ParallelStart(region=region.number, num_branches=len(region.conversations)))
-        for index in range(len(region.conversations)):
+        branch = region.branch
+        self._join(before, branch, region.start_ms)
+        self._wait(branch, region.start_ms, "agent" if branch in self.asked else "think")
+        width = len(region.conversations)
+        fork = ParallelStart(branch=branch, region=region.number, num_branches=width, evidence=region.evidence)
+        self.events.append(fork)
+        for index in range(width):
             self.cursors[region.number, index] = region.start_ms
-        region.is_started = True
+        self.open[branch].append(region)
 
-    def _join(self, before: SeenCall, now_ms: float) -> None:
-        """Join the regions that have ended when the root goes on."""
-        for region in self.lanes.regions:
-            has_ended = region.last_call < before.number and region.end_ms <= now_ms
-            if region.is_started and not region.is_joined and has_ended:
-                self.events.append(ParallelEnd(region=region.number))
-                self.cursors[None] = max(self.cursors.get(None, 0.0), region.end_ms)
-                region.is_joined = True
+    def _join(self, before: SeenCall, branch: Branch | None, now_ms: float) -> None:
+        """Join the regions that have ended when their branch goes on."""
+        for region in list(self.open[branch]):
+            if region.last_call < before.number and region.end_ms <= now_ms:
+                self.events.append(ParallelEnd(branch=branch, region=region.number))
+                self.cursors[branch] = max(self.cursors.get(branch, 0.0), region.end_ms)
+                self.agents[branch] = self.agents.get(branch, 0) + region.agents
+                self.open[branch].remove(region)
 
-    def _write_call(self, call: SeenCall, turn: Turn) -> None:
+    def _write_call(self, call: SeenCall, turn: Turn, starting: Sequence[Region]) -> None:
+        """Write a call behind what its branch did before; regions that begin before it do so when that is over."""
         branch = self.lanes.branches[turn.conversation]
-        if branch is None:
-            self._join(call, call.start_ms)
+        for region in starting:
+            if region.branch != branch:
+                self._start(region, call)
+        self._join(call, branch, call.start_ms)
         asking = self._asking(call, turn)
         if asking is not None:
             self._run_tools(asking, turn.carries_tools, call, branch)
-        else:
-            self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
+        self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
+        for region in starting:
+            if region.branch == branch:
+                self._start(region, call)
         self._write_messages(call, turn, branch)
         self.events.append(self._call(call, turn, branch))
         self.cursors[branch] = max(self.cursors.get(branch, 0.0), call.start_ms if call.end is None else call.end_ms)
-        if branch is None:
-            self.asked = bool(call.tools)
+        self.agents.pop(branch, None)
+        (self.asked.add if call.tools else self.asked.discard)(branch)
 
     def _wait_kind(self, branch: Branch | None, turn: Turn) -> WaitKind:
         """Before the first call of another conversation, a branch waits for the agent that makes it."""
-        return "agent" if turn.before is None and (branch is not None or self.asked) else "think"
+        return "agent" if turn.before is None and (branch is not None or branch in self.asked) else "think"
 
     def _wait(self, branch: Branch | None, until_ms: float, kind: WaitKind) -> None:
         start_ms = self.cursors.get(branch, 0.0)
@@ -120,8 +135,10 @@ class Timeline:
         return max(asking, key=lambda x: (x.answer in call.path, x.number), default=None)
 
     def _run_tools(self, asking: SeenCall, results: int, call: SeenCall, branch: Branch | None) -> None:
+        """Give what is left of a gap to the tools that were run in it, but for those that began agents."""
         start_ms = self.cursors.get(branch, 0.0)
-        for tool in asking.tools[:results]:
+        run = self._without_agents(asking.tools[:results], self.agents.get(branch, 0))
+        for tool in run:
             self.events.append(
                 ToolCall(
                     branch=branch,
@@ -134,6 +151,20 @@ class Timeline:
                 )
             )
             self.tools += 1
+        if run:
+            self.cursors[branch] = max(start_ms, call.start_ms)
+
+    def _without_agents(self, tools: Sequence[int], agents: int) -> list[int]:
+        """Return the tools that began none of the agents that have just ended; where all did, learn their names."""
+        if agents >= len(tools):
+            self.agent_tools.update(tools)
+        left = []
+        for tool in tools:
+            if agents and tool in self.agent_tools:
+                agents -= 1
+            else:
+                left.append(tool)
+        return left
 
     def _write_messages(self, call: SeenCall, turn: Turn, branch: Branch | None) -> None:
         head = self.run.tree.node(call.head)

@@ -61,9 +61,9 @@ LinkEvidence: TypeAlias = Literal[
 names the response or carries results of the tools that it asked for, the prompt goes on behind all of its stream, or
 only holds its last answer, or only a part of its list (a rewind, or a fork that nobody went back behind), or is shorter
 with the same instructions (a compaction). A `duplicate` begins its conversation: the same prompt was in flight."""
-ForkEvidence: TypeAlias = Literal["own", "client", "tools", "time"]
-"""How it is known who began the branches of a region: our header or the client's ids say so, one branch alone was waiting
-for tools until they had ended, or they overlap in time."""
+ForkEvidence: TypeAlias = Literal["own", "client", "prefix", "tools", "time"]
+"""How it is known on whose branch a region stands: our header or the client's ids say who began its branches, their
+prompts begin with that branch's history, they ran while that branch alone waited for tools, or they only overlap in time."""
 SharedKind: TypeAlias = Literal["system", "group"]
 Branch: TypeAlias = tuple[Count, Count]
 """(region, index); the root branch is None."""

@@ -106,14 +106,34 @@ def test_a_helper_inside_a_tool_gap_takes_its_time_from_it() -> None:
     assert told(wire.close()) == [
         (None, 0),
         (None, "agent", 1000.0, 2000.0),
-        (None, 1),
+        ("start", 0, 1),
+        ((0, 0), 1),
+        ("end", 0),
         (None, "tool01", 0, 7000.0, 1000.0),
         (None, "tool02", 0, 7000.0, 1000.0),
         (None, 2),
     ]
 
 
-def test_a_region_inside_a_tool_gap_takes_its_time_from_it() -> None:
+def test_tools_that_are_known_to_begin_agents_have_no_time_of_their_own() -> None:
+    wire = Wire()
+    messages = wire.call(START, assistant(calls=[tool_call("1", "agent")]), start=0, end=1)
+    wire.call([START[0], user("help")], assistant("b"), start=2, end=3)
+    asking = assistant(calls=[tool_call("2", "read"), tool_call("3", "agent")])
+    messages = wire.call([*messages, result("1", "x")], asking, start=4, end=5)
+    wire.call([START[0], user("more help")], assistant("b"), start=6, end=7)
+    wire.call([*messages, result("2", "x"), result("3", "y")], assistant("c"), start=8, end=9)
+
+    assert [event for event in told(wire.close()) if event[0] is None][2:] == [
+        (None, "think", 3000.0, 1000.0),
+        (None, 2),
+        (None, "agent", 5000.0, 1000.0),
+        (None, "tool02", 2, 7000.0, 1000.0),
+        (None, 4),
+    ]
+
+
+def test_a_region_inside_a_tool_gap_takes_all_of_it_where_all_tools_were_agents() -> None:
     wire = Wire()
     grown = wire.call(START, ASKING, start=0, end=1)
     one = wire.ask([START[0], user("one")], at=3)
@@ -130,8 +150,7 @@ def test_a_region_inside_a_tool_gap_takes_its_time_from_it() -> None:
         ((0, 1), "agent", 3000.0, 1000.0),
         ((0, 1), 2),
         ("end", 0),
-        (None, "tool01", 0, 7000.0, 2000.0),
-        (None, "tool02", 0, 7000.0, 2000.0),
+        (None, "think", 7000.0, 2000.0),
         (None, 3),
     ]
 
@@ -212,9 +231,8 @@ def test_no_time_is_counted_twice_on_any_branch() -> None:
     wire.call([*grown, *RESULTS], assistant("d"), start=9, end=10)
     trace = wire.close()
     root = [e for e in trace.events if isinstance(e, Call | Wait) and e.branch is None]
-    tools = [e.duration_ms for e in trace.events if isinstance(e, ToolCall)]
 
-    assert sum(e.duration_ms or 0.0 for e in root) + max(tools) + 4000.0 == 10_000.0
+    assert sum(e.duration_ms or 0.0 for e in root) + 4500.0 == 10_000.0
 
 
 def test_messages_enter_once_and_a_call_stands_behind_its_prompt() -> None:

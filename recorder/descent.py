@@ -1,0 +1,176 @@
+"""Which conversation began each conversation, and how that is known.
+
+In this order: the client names who began it; its list began as that of another conversation; it began while another one
+waited for tools; it is of the same line by the client's word. Otherwise the root's conversation is taken, that of the
+first call that nobody is said to have begun and that is no side call. Of several conversations that waited for tools
+the one that began to wait last is taken: a sub-agent's, rather than its parent's.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TypeAlias
+
+from rotoscope.recorder.calls import SeenCall
+from rotoscope.recorder.conversations import Turn
+from rotoscope.traces.model import ForkEvidence
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The calls of a conversation, and who began it."""
+
+    number: int
+    calls: list[SeenCall]
+    turns: list[Turn]
+    parent: int | None = None
+    """None for the root's."""
+    evidence: ForkEvidence | None = None
+    """None where nothing but the time is known of it."""
+    children: list[int] = field(default_factory=list)
+
+    @property
+    def first(self) -> SeenCall:
+        return self.calls[0]
+
+    @property
+    def start_ms(self) -> float:
+        return self.calls[0].start_ms
+
+    @property
+    def end_ms(self) -> float:
+        return max(call.end_ms for call in self.calls)
+
+    @property
+    def thread(self) -> int | None:
+        return self.calls[0].thread
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it is neither a side call nor a duplicate."""
+        return not self.turns[0].link.is_aside and self.turns[0].link.evidence != "duplicate"
+
+
+@dataclass(slots=True)
+class Descent:
+    """The conversations of a run by number, as a tree."""
+
+    conversations: list[Conversation]
+    root: int
+
+
+_Found: TypeAlias = tuple[int, ForkEvidence | None]
+
+
+def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Descent:
+    """Say which conversation began each."""
+    known: list[Conversation] = []
+    for call, turn in zip(calls, turns, strict=True):
+        if turn.conversation == len(known):
+            known.append(Conversation(turn.conversation, [], []))
+        known[turn.conversation].calls.append(call)
+        known[turn.conversation].turns.append(turn)
+    root = _root(known)
+    mains: dict[int | None, int] = {}
+    for conversation in known:
+        if conversation.is_main:
+            mains.setdefault(conversation.thread, conversation.number)
+    waiting = _Waiting()
+    for conversation in known:
+        if conversation.number != root:
+            conversation.parent, conversation.evidence = (
+                _named(conversation, known, mains, root)
+                or _forked(conversation)
+                or waiting.find(conversation)
+                or _same_line(conversation, mains)
+                or (root, None)
+            )
+            if conversation.parent == conversation.number:
+                conversation.parent = root
+        waiting.add(conversation)
+    for conversation in known:
+        if conversation.parent is not None:
+            known[conversation.parent].children.append(conversation.number)
+    return Descent(known, root)
+
+
+def _root(known: Sequence[Conversation]) -> int:
+    begun_by_nobody = (x.number for x in known if x.is_main and x.first.opened.parent is None)
+    return next(begun_by_nobody, 0)
+
+
+def _named(
+    conversation: Conversation, known: Sequence[Conversation], mains: dict[int | None, int], root: int
+) -> _Found | None:
+    opened = conversation.first.opened
+    if opened.parent is None or opened.parent == opened.thread or mains.get(opened.thread) != conversation.number:
+        return None
+    parent = mains.get(opened.parent, root)
+    if known[parent].first.number > conversation.first.number:
+        parent = root
+    return parent, opened.thread_source
+
+
+def _forked(conversation: Conversation) -> _Found | None:
+    forked = conversation.turns[0].link.forked
+    return None if forked is None else (forked, "prefix")
+
+
+def _same_line(conversation: Conversation, mains: dict[int | None, int]) -> _Found | None:
+    main = mains.get(conversation.thread, conversation.number) if conversation.thread is not None else None
+    return None if main is None or main >= conversation.number else (main, None)
+
+
+@dataclass(slots=True)
+class _Gap:
+    """Time in which a conversation waited for tools."""
+
+    start_ms: float
+    end_ms: float
+    conversation: Conversation
+    is_answered: bool
+    """Whether results were sent at its end."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Conversations by when they wait for tools, in the order in which conversations begin."""
+
+    _coming: list[tuple[float, int, _Gap]] = field(default_factory=list)
+    _open: list[_Gap] = field(default_factory=list)
+    _lines: set[int | None] = field(default_factory=set)
+
+    def add(self, conversation: Conversation) -> None:
+        """Take in a conversation; those that it may have begun come later."""
+        self._lines.add(conversation.thread)
+        followed = zip(
+            conversation.calls, [*conversation.calls[1:], None], [*conversation.turns[1:], None], strict=True
+        )
+        for call, following, turn in followed:
+            if call.tools:
+                end_ms = inf if following is None else following.start_ms
+                gap = _Gap(call.end_ms, end_ms, conversation, turn is not None and turn.carries_tools > 0)
+                heapq.heappush(self._coming, (gap.start_ms, call.number, gap))
+
+    def find(self, conversation: Conversation) -> _Found | None:
+        """Find who waited for tools when a conversation began."""
+        now_ms = conversation.start_ms
+        while self._coming and self._coming[0][0] <= now_ms:
+            self._open.append(heapq.heappop(self._coming)[2])
+        self._open = [gap for gap in self._open if gap.end_ms > now_ms]
+        if not conversation.is_main:
+            return None
+        gaps = [gap for gap in self._open if self._may_begin(gap.conversation, conversation)]
+        if not gaps:
+            return None
+        gap = max(gaps, key=lambda x: (x.start_ms, x.conversation.number))
+        is_sure = len(gaps) == 1 and gap.is_answered and conversation.end_ms <= gap.end_ms
+        return gap.conversation.number, "tools" if is_sure else "time"
+
+    def _may_begin(self, other: Conversation, conversation: Conversation) -> bool:
+        """Whether the client's words allow it: who is known by name begins nobody who went on under another before."""
+        is_new = conversation.thread is None or conversation.thread not in self._lines
+        return is_new or other.thread == conversation.thread

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chat_wire import Wire, assistant, result, system, tool_call, user
+
+from rotoscope.recorder.calls import gather
+from rotoscope.recorder.conversations import find_turns
+from rotoscope.recorder.descent import find_descent
+from rotoscope.recorder.links import Linker
+from rotoscope.traces.journal import CallOpened
+
+START = [system("s"), user("a")]
+
+
+def parents(wire: Wire, who: dict[int, tuple[int, int | None]] | None = None) -> list[tuple[int | None, str | None]]:
+    """Return who began each conversation; `who` says of calls who sent them, and who began that one."""
+    records = []
+    for record in wire.written().records:
+        if isinstance(record, CallOpened) and who and record.call in who:
+            thread, parent = who[record.call]
+            record = replace(record, thread=thread, parent=parent, thread_source="client")
+        records.append(record)
+    run = gather(records)
+    found = find_descent(run.calls, find_turns(run, Linker(run).find()))
+    return [(x.parent, x.evidence) for x in found.conversations]
+
+
+def agent(wire: Wire, name: str, *, start: float, asks_until: float | None = None, end: float) -> None:
+    """Let an agent make one call, or two with a tool in between."""
+    messages = [system("s"), user(name)]
+    if asks_until is not None:
+        asking = assistant(calls=[tool_call(name)])
+        messages = [*wire.call(messages, asking, start=start, end=start + 1), result(name, "x")]
+        start = asks_until
+    wire.call(messages, assistant(f"done {name}"), start=start, end=end)
+
+
+def test_the_client_says_who_began_a_conversation() -> None:
+    wire = Wire()
+    for index in range(3):
+        agent(wire, f"{index}", start=2 * index, end=2 * index + 1)
+
+    assert parents(wire, {0: (0, None), 1: (1, 0), 2: (2, 1)}) == [(None, None), (0, "client"), (1, "client")]
+
+
+def test_a_parent_that_sent_nothing_is_the_root() -> None:
+    wire = Wire()
+    agent(wire, "a", start=0, end=1)
+    agent(wire, "b", start=2, end=3)
+
+    assert parents(wire, {0: (0, None), 1: (1, 7)}) == [(None, None), (0, "client")]
+
+
+def test_one_that_waits_for_tools_began_what_begins_meanwhile() -> None:
+    wire = Wire()
+    open_call = wire.ask(START, at=0)
+    wire.answer(open_call, assistant(calls=[tool_call("1")]), at=1)
+    agent(wire, "b", start=2, end=3)
+    wire.call([*START, assistant(calls=[tool_call("1")]), result("1", "x")], assistant("c"), start=4, end=5)
+
+    assert parents(wire) == [(None, None), (0, "tools")]
+
+
+def test_of_several_that_wait_the_last_is_taken_for_its_time() -> None:
+    wire = Wire()
+    messages = wire.call(START, assistant(calls=[tool_call("1")]), start=0, end=1)
+    inner = [system("s"), user("b")]
+    inner = wire.call(inner, assistant(calls=[tool_call("2")]), start=2, end=3)
+    agent(wire, "c", start=4, end=5)
+    wire.call([*inner, result("2", "x")], assistant("d"), start=6, end=7)
+    wire.call([*messages, result("1", "x")], assistant("e"), start=8, end=9)
+
+    assert parents(wire) == [(None, None), (0, "tools"), (1, "time")]
+
+
+def test_what_begins_with_the_history_of_another_was_forked_from_it() -> None:
+    wire = Wire()
+    messages = [*wire.call(START, assistant("b"), start=0, end=1), user("c")]
+    one, other = (wire.ask([*messages, user(f"{x}")], at=2) for x in range(2))
+    wire.answer(one, assistant("d"), at=3)
+    wire.answer(other, assistant("e"), at=3)
+
+    assert parents(wire) == [(None, None), (0, "prefix")]
+
+
+def test_other_conversations_of_a_line_are_below_its_first() -> None:
+    wire = Wire()
+    agent(wire, "a", start=0, end=1)
+    agent(wire, "b", start=2, end=3)
+    agent(wire, "side", start=4, end=5)
+
+    assert parents(wire, {0: (0, None), 1: (1, 0), 2: (1, 0)}) == [(None, None), (0, "client"), (1, None)]
+
+
+def test_a_title_that_comes_first_is_not_the_root() -> None:
+    wire = Wire()
+    title = wire.ask([system("title"), user("a")], at=0)
+    slow = wire.ask(START, at=0.5, tools=[{"type": "function"}])
+    wire.answer(title, assistant("T"), at=1)
+    wire.answer(slow, assistant(calls=[tool_call("1")]), at=2)
+
+    assert parents(wire) == [(1, None), (None, None)]
