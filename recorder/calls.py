@@ -21,12 +21,22 @@ from rotoscope.recorder.rendering import (
     Rendering,
     learn,
 )
-from rotoscope.traces.journal import CallEnded, CallMeasured, CallOpened, JournalRecord, PartCounted, PartSeen
+from rotoscope.traces.journal import (
+    CallEnded,
+    CallMeasured,
+    CallOpened,
+    JournalRecord,
+    OutputMeasured,
+    PartCounted,
+    PartSeen,
+)
 from rotoscope.traces.model import FinishReason, TokenSource
 
 MEASURED: TokenSource = "tokenizer:server"
 _LEAST_OUTPUT_TOKENS = 16
 """A shorter output says little of a tokenizer."""
+_CALL_NOISE_TOKENS = 8
+"""How far a server may write a tool call otherwise than we count it."""
 
 
 @dataclass(slots=True)
@@ -104,7 +114,7 @@ class SeenRun:
 
     tree: PartTree
     calls: tuple[SeenCall, ...]
-    measured: tuple[CallMeasured, ...]
+    measured: tuple[CallMeasured | OutputMeasured, ...]
     """In the order of measuring, with the numbers of the journal."""
     exact: frozenset[int]
     """Calls whose measured prompts are what the server counted."""
@@ -121,6 +131,7 @@ def gather(records: Iterable[JournalRecord], tokenizer: str | None = None) -> Se
     opened: list[CallOpened] = []
     ends: dict[int, CallEnded] = {}
     measured: dict[int, CallMeasured] = {}
+    lengths: list[CallMeasured | OutputMeasured] = []
     counts: dict[int, PartCounted] = {}
     for record in records:
         match record:
@@ -131,7 +142,10 @@ def gather(records: Iterable[JournalRecord], tokenizer: str | None = None) -> Se
             case CallEnded():
                 ends[record.call] = record
             case CallMeasured():
-                measured.setdefault(record.call, record)
+                measured[record.call] = record
+                lengths.append(record)
+            case OutputMeasured():
+                lengths.append(record)
             case PartCounted():
                 counts[record.part] = record
     tree = PartTree(parts)
@@ -142,8 +156,8 @@ def gather(records: Iterable[JournalRecord], tokenizer: str | None = None) -> Se
     sizes = PartSizes(tree, counts, tokenizer)
     renderings = _renderings(calls, sizes)
     for call in calls:
-        _count(call, sizes, renderings[call.domain])
-    return SeenRun(tree, calls, tuple(measured.values()), exact, refused, sizes, renderings)
+        _count(call, sizes, renderings[call.domain].ratio)
+    return SeenRun(tree, calls, tuple(lengths), exact, refused, sizes, renderings)
 
 
 def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tuple[dict[int, int], int]:
@@ -249,7 +263,6 @@ def _observed(call: SeenCall, sizes: PartSizes) -> Iterator[Observation]:
             call.reported_prompt_tokens - (ANSWER_HEADER_TOKENS if messages else 0.0),
             sizes.up_to(head),
             messages,
-            sizes.answers_with_calls_up_to(head),
             noise=1.0 + sizes.thinking_up_to(head) + _doubt(sizes, sizes.uncounted_up_to(head)),
         )
     is_whole = call.finish_reason in ("stop", "tool_calls", "length") and not call.hides_thinking
@@ -257,8 +270,8 @@ def _observed(call: SeenCall, sizes: PartSizes) -> Iterator[Observation]:
         return
     size = sizes.text(answer) + sizes.reasoning(answer)
     if size >= _LEAST_OUTPUT_TOKENS and call.completion_tokens <= 2 * size:  # more of it is thinking that is not told
-        noise = 2.0 + _doubt(sizes, 0.0 if sizes.is_counted(answer) else size)
-        yield Observation(call.completion_tokens, size, 0, bool(call.tools), noise)
+        doubt = _doubt(sizes, 0.0 if sizes.is_counted(answer) else size)
+        yield Observation(call.completion_tokens, size, 0, noise=2.0 + _CALL_NOISE_TOKENS * len(call.tools) + doubt)
 
 
 def _doubt(sizes: PartSizes, uncounted: float) -> float:
@@ -267,7 +280,7 @@ def _doubt(sizes: PartSizes, uncounted: float) -> float:
     return 0.0 if is_by_bytes else uncounted / BYTES_PER_TOKEN
 
 
-def _count(call: SeenCall, sizes: PartSizes, rendering: Rendering) -> None:
+def _count(call: SeenCall, sizes: PartSizes, ratio: float) -> None:
     """Let the tokenizer at hand count what the server did not tell."""
     if call.reported_prompt_tokens is None:
         call.prompt_source = sizes.source_up_to(call.head)
@@ -277,8 +290,7 @@ def _count(call: SeenCall, sizes: PartSizes, rendering: Rendering) -> None:
     reasoning = sizes.reasoning(answer)
     size = sizes.text(answer) + reasoning
     if end.completion_tokens is None:
-        added = rendering.call if call.finish_reason == "tool_calls" else 0.0
-        call.completion_tokens, call.completion_source = round(rendering.ratio * size + added), sizes.source
+        call.completion_tokens, call.completion_source = round(ratio * size), sizes.source
     if end.reasoning_tokens is None:
         call.reasoning_tokens = round(call.completion_tokens * reasoning / size) if size else 0
     call.reasoning_tokens = min(call.reasoning_tokens, call.completion_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from rotoscope.recorder.reading import Asked
 from rotoscope.recorder.run import Run
 from rotoscope.recorder.sse import EventFilter
 from rotoscope.recorder.usage import Usage
-from rotoscope.traces.journal import CallEnded, CallMeasured, JournalRecord
+from rotoscope.traces.journal import CallEnded, CallMeasured, JournalRecord, OutputMeasured
 from rotoscope.traces.model import FinishReason
 
 _LARGEST_ANSWER_BYTES = 64 << 20
@@ -69,7 +70,8 @@ class RecordedExchange(Exchange):
         super().__init__(upstream_body)
         self._run = run
         self._asked = asked
-        self._has_ids = bool(asked.ids)
+        self._ids = asked.ids
+        """They live until the call is closed, as its text does."""
         self._calls = calls
         self._at_s = at_s
         self._now_s = at_s
@@ -80,8 +82,8 @@ class RecordedExchange(Exchange):
         self._whole_bytes = 0
         self._is_given_up = False
         if asked.ids:
-            self._run.write([record for output, ids in enumerate(asked.ids) for record in self._measured(ids, output)])
             self._asked = replace(asked, ids=())
+            self._measure(asked.ids)
 
     @property
     def recorded(self) -> bool:
@@ -131,8 +133,11 @@ class RecordedExchange(Exchange):
     def measured(self, ids: Sequence[int] | None) -> None:
         if not ids or self._run.is_closed:
             return
+        self._measure([ids])
+
+    def _measure(self, prompts: Sequence[Sequence[int]]) -> None:
         try:
-            self._run.write(self._measured(ids, 0))
+            self._run.write([record for number, ids in enumerate(prompts) for record in self._measured(ids, number)])
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._run.report("a measured prompt", error)
 
@@ -167,6 +172,7 @@ class RecordedExchange(Exchange):
 
     def _give_up(self, error: Exception) -> None:
         self._forget()
+        self._ids = ()
         self._is_given_up = True
         self._run.report("a call", error)
 
@@ -198,9 +204,10 @@ class RecordedExchange(Exchange):
             self._run.warn("part of an answer is no JSON and was not recorded")
         if not self._run.is_closed:
             self._run.write(self._ended(answer, at_s, reason))
+        self._ids = ()
 
     def _ended(self, answer: Answer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
-        parts = [x.sent_back_as_ids() if self._has_ids else x.sent_back() for x in answer.outputs]
+        parts = [x.sent_back_as_ids() if self._ids else x.sent_back() for x in answer.outputs]
         usage = answer.usage or Usage()
         shares = _shares(usage.completion_tokens, [part.text_bytes + part.reasoning_bytes for part in parts])
         prompts = self._prompt_tokens(usage.prompt_tokens)
@@ -230,21 +237,36 @@ class RecordedExchange(Exchange):
                     answer=known,
                     tools=tuple(self._run.tool(name) for name in output.tool_names),
                     is_split=is_split,
-                    is_prompt_split=len(prompts) > 1 and not self._has_ids,
+                    is_prompt_split=len(prompts) > 1 and not self._ids,
                 )
             )
+        records.extend(self._measured_outputs(answer))
         last = records[0]
         assert isinstance(last, CallEnded)
         behind = self._asked.head(0) if last.answer is None else last.answer
         self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id)
         return records
 
+    def _measured_outputs(self, answer: Answer) -> list[JournalRecord]:
+        """Measure the outputs whose token ids came, behind prompts of token ids."""
+        records: list[JournalRecord] = []
+        for call, output, ids in zip(self._calls, answer.outputs, self._ids_of_outputs(), strict=False):
+            if output.token_ids:
+                stream = array("I", ids) + array("I", output.token_ids)
+                self._run.measured(self._asked.domain).add(call, stream)
+                records.append(OutputMeasured(call=call, stream_tokens=len(stream)))
+        return records
+
+    def _ids_of_outputs(self) -> list[Sequence[int]]:
+        """Return the ids of the prompt of each output; none where prompts are no ids."""
+        return [ids for ids in self._ids for _ in range(self._asked.choices)]
+
     def _prompt_tokens(self, counted: int | None) -> Sequence[int | None]:
         """Share out what a server counted over the prompts of a request; those of token ids have their lengths."""
         lengths = self._asked.lengths
         if len(lengths) == 1:
             return [counted]
-        return lengths if self._has_ids else [share or None for share in _shares(counted, list(lengths))]
+        return lengths if self._ids else [share or None for share in _shares(counted, list(lengths))]
 
     def _finish_reason(self, answer: Answer, output: Output) -> FinishReason:
         if answer.is_error or self._status >= 400:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rotoscope.traces.forest import Node
-from rotoscope.traces.journal import CallMeasured
+from rotoscope.traces.journal import CallMeasured, OutputMeasured
 
 
 @dataclass(slots=True, eq=False)
@@ -26,11 +26,15 @@ class _Stretch:
 class MeasuredTree:
     """Measured prompts of one run; domains meet nowhere but at the root."""
 
-    def __init__(self, records: Iterable[CallMeasured]) -> None:
+    def __init__(self, records: Iterable[CallMeasured | OutputMeasured]) -> None:
         self._root = _Stretch(None, 0)
         self._last: dict[int, _Stretch] = {}
         self._tokens: dict[int, int] = {}
         for record in records:
+            if isinstance(record, OutputMeasured):
+                self._last[record.call] = _Stretch(self._last[record.call], record.stream_tokens)
+                self._tokens[record.call] = record.stream_tokens
+                continue
             before = self._root if record.of is None else self._split(record.of, record.tokens)
             is_whole = record.tokens == record.prompt_tokens
             self._last[record.call] = before if is_whole else _Stretch(before, record.prompt_tokens)
@@ -49,6 +53,11 @@ class MeasuredTree:
             stretch.first = stream
             stretch = stretch.before
         return stretch.first, stretch.end
+
+    def enter_output(self, stream: Node, call: int) -> None:
+        """Lead a stream along all that is known of a measured call."""
+        if call in self._last:
+            self.enter(stream, call, self._tokens[call])
 
     def common_prefix(self, a: int, b: int) -> int:
         """Return how many leading tokens two measured prompts share."""

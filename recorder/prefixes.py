@@ -189,12 +189,12 @@ class PrefixFinder:
                 if self._measured_tokens(found.of, found.tokens) <= tokens + ANSWER_START_TOKENS:
                     return found
                 high = found.high
-            elif call.is_plain and found.source == "usage":
-                return replace(found, source="ids", low=found.tokens, high=found.tokens)
             elif self._is_first_behind(call, found, tokens):
                 return replace(found, low=tokens)
         if of is None:
             return replace(found, of=None, tokens=0, source="ids", low=0, high=high)
+        if isinstance(of, int):
+            tokens = min(tokens, self.places.stream_tokens(of))
         owner, low = self._owner(of, tokens)
         high = max(high, self._most_in_unseen_outputs(call, of, tokens))
         return replace(found, of=owner, tokens=tokens, source="ids", low=low, high=high)
@@ -238,6 +238,7 @@ class PrefixFinder:
 
     def _visit(self, call: SeenCall) -> None:
         """Let the streams of a call pass their places."""
+        self.measured.enter_output(call.number, call.opened.call)
         place: Place | None = self.places.ends[call.number]
         while place is not None and place.prompt is None:
             place.prompt = call.number

@@ -40,7 +40,7 @@ class MeasuredPrompts:
         return "MeasuredPrompts()"
 
     def add(self, call: int, ids: Sequence[int]) -> tuple[int | None, int]:
-        """Add a prompt; return the first call that it shares most tokens with, and how many."""
+        """Add a prompt, or a prompt with its output; return the first call that it shares most tokens with, and how many."""
         tokens = self._keyed(ids)
         owner: int | None = None
         children, shared = self._roots, 0

@@ -214,13 +214,26 @@ class PartCounted:
     """Whether only some of the text was counted, or it was cut for that, because it is long."""
 
 
-JournalRecord: TypeAlias = PartSeen | CallOpened | CallEnded | CallMeasured | PartCounted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputMeasured:
+    """The token ids of a measured call's output are known too: prompts measured from here on may begin with them."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    call: Count
+    """The call whose prompt was measured before."""
+    stream_tokens: Positive
+    """Length of its prompt and output."""
+
+
+JournalRecord: TypeAlias = PartSeen | CallOpened | CallEnded | CallMeasured | OutputMeasured | PartCounted
 
 _KINDS: dict[str, type[JournalRecord]] = {
     "part": PartSeen,
     "open": CallOpened,
     "end": CallEnded,
     "measured": CallMeasured,
+    "output": OutputMeasured,
     "counted": PartCounted,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
@@ -337,6 +350,11 @@ class _Rules:
             case CallMeasured():
                 self._expect_call(record.call, where)
                 self._check_measured(record, where)
+            case OutputMeasured():
+                prompt = self.measured.get(record.call)
+                _expect(prompt is not None, "expected a call that was measured before", where, "call")
+                _expect(record.stream_tokens >= (prompt or 0), "expected more than its prompt", where, "stream_tokens")
+                self.measured[record.call] = record.stream_tokens
             case PartCounted():
                 self._check_counted(record, where)
 

@@ -6,6 +6,7 @@ Outputs are known as token ids where the server returns them (`token_ids`), whic
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,6 +90,10 @@ class TextOutput(Output):
             self.content.append(text)
         if text or ids:
             self.spoke(at_s)
+
+    @property
+    def token_ids(self) -> Sequence[int]:
+        return self.ids
 
     def sent_back(self) -> Part:
         return text_part("".join(self.content))

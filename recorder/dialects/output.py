@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rotoscope.recorder.canonical import Part, answer_part
@@ -56,6 +57,11 @@ class Output:
         thinking, behind = (" ".join(text.split()) for text in ("".join(self.reasoning), behind))
         alike = next((i for i, (a, b) in enumerate(zip(thinking, behind, strict=False)) if a != b), len(thinking))
         return len(behind[:alike].encode())
+
+    @property
+    def token_ids(self) -> Sequence[int]:
+        """Return the ids of its tokens; none where the server does not tell them."""
+        return ()
 
     @property
     def tool_names(self) -> list[str]:
