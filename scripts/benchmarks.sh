@@ -7,6 +7,6 @@ cd "$(dirname "$0")/.." || exit 1
 broken=""
 for script in $(grep -l '^"""Claim: ' benchmarks/*.py); do
     echo "$1 $script"
-    "$1" "$script" || broken="$broken $script"
+    PYTHONPATH=. "$1" "$script" || broken="$broken $script"
 done
 [ -z "$broken" ] || { echo "these claims do not hold here:$broken" >&2; exit 1; }
