@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,13 +12,15 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from loopback import CHAT, PATIENCE_S, WHOLE, chat_answer, exchange_bytes, serving
+from loopback import CHAT, PATIENCE_S, WHOLE, chat_answer, chat_chunk, exchange_bytes, serving, sse
+from tokenizer_files import word_tokenizer
 
 from rotoscope.proxy.door import Door
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.upstream import upstream_given
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.token_counters import chosen_tokenizer
 from rotoscope.traces.errors import UnusableInput
 
 TOKEN = "a-token-of-some-length"
@@ -235,3 +238,41 @@ def test_whole_body_is_passed_with_a_method_that_is_no_call(tmp_path: Path) -> N
         assert stood.gateway.calls == 0
 
     assert played(tmp_path, play) == []
+
+
+async def silent_server(request: web.Request) -> web.StreamResponse:
+    """Answer without telling what was counted; break off what is a stream."""
+    body = await request.json()
+    if not body.get("stream"):
+        return web.json_response({**chat_answer("one two three"), "usage": None})
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    await response.write(sse(chat_chunk({"content": "four "}), chat_chunk({"content": "five"})))
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+def test_what_a_server_does_not_tell_is_counted_by_a_tokenizer_in_another_process(tmp_path: Path) -> None:
+    tokenizer = chosen_tokenizer(str(word_tokenizer(tmp_path / "tokenizer.json")))
+    assert tokenizer is not None
+    source = f"tokenizer:{tokenizer.name}"
+    ended: list[Finished] = []
+
+    async def run() -> None:
+        async with serving(silent_server) as origin, aiohttp.ClientSession() as client:
+            how = Standing(upstream_given(origin), tmp_path, Campaign(), tokenizer=tokenizer)
+            async with standing(how, finished=lambda one, _: ended.append(one)) as stood:
+                for stream in (False, True):
+                    body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hello there"}]}
+                    with contextlib.suppress(aiohttp.ClientError):
+                        async with client.post(stood.gateway.origin + CHAT, json=body) as answer:
+                            await answer.read()
+
+    asyncio.run(run())
+
+    (one,) = ended
+    assert one.trace is not None
+    assert one.trace.token_source == source
+    assert [call.completion_tokens for call in one.trace.calls()] == [3, 2]
+    assert [call.prompt_tokens for call in one.trace.calls()] == [2 + 4 + 3] * 2
