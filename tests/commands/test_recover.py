@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rotoscope.cli import app
+from rotoscope.proxy.place import claim
 from rotoscope.recorder import Recorder
 from rotoscope.traces import Call, TraceError, UnusableInput, load
 from rotoscope.traces.journal import JournalWriter
@@ -111,12 +112,63 @@ def test_a_journal_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert "none.journal.jsonl: cannot be read: No such file" in str(done.exception)
 
 
-def test_a_folder_is_no_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = recover(Path())
+def test_in_a_folder_every_journal_without_a_trace_becomes_one(journal: Path, tmp_path: Path) -> None:
+    (tmp_path / "run-0002.journal.jsonl").write_bytes(journal.read_bytes())
+    (tmp_path / "run-0002.trace.json").write_text("mine")
+    (tmp_path / "run-0003.journal.jsonl").write_bytes(journal.read_bytes())
+    (tmp_path / "run-0004.journal.jsonl").touch()
+    (tmp_path / "run-0005.journal.jsonl").write_bytes(journal.read_bytes()[:20])
+    (tmp_path / "run-0006.journal.jsonl").write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+    (tmp_path / "notes.txt").write_text("mine")
+    done = recover(tmp_path)
+
+    assert done.exit_code == 0
+    assert (tmp_path / "run-0002.trace.json").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.glob("*.trace.json")) == [f"run-000{i}.trace.json" for i in (1, 2, 3)]
+    said = done.stdout.splitlines()
+    assert f"trace: {tmp_path / 'run-0003.trace.json'}" in said
+    assert f"{tmp_path / 'run-0002.journal.jsonl'}: its trace is there already" in said
+    assert [line for line in said if line.endswith(": no call was recorded")] == [
+        f"{tmp_path / f'run-000{i}.journal.jsonl'}: no call was recorded" for i in (4, 5, 6)
+    ]
+
+
+def test_in_a_folder_a_damaged_journal_does_not_stop_the_others(journal: Path, tmp_path: Path) -> None:
+    (tmp_path / "run-0000.journal.jsonl").write_text("said\n")
+    (tmp_path / "run-0002.journal.jsonl").mkdir()
+    done = recover(tmp_path)
+
+    assert done.exit_code == 1
+    assert "run-0000.journal.jsonl:1: format: expected" in done.stderr
+    assert "run-0002.journal.jsonl: it cannot be read: Is a directory" in done.stderr
+    assert load(tmp_path / "run-0001.trace.json")
+
+
+def test_journal_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
+    place = claim(tmp_path)
+    with place.open_journal() as file:
+        ask(Recorder(JournalWriter(file)), "one", at_s=0)
+        alone, among_others = recover(place.journal), recover(tmp_path)
+
+    assert isinstance(alone.exception, UnusableInput)
+    assert "it is being recorded" in str(alone.exception)
+    assert among_others.stdout == f"{place.journal}: it is being recorded\n"
+    assert not place.trace.exists()
+    assert recover(tmp_path).exit_code == 0
+    assert place.trace.exists()
+
+
+def test_folder_without_journals_is_told(tmp_path: Path) -> None:
+    done = recover(tmp_path)
+
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}: no recording left a journal here\n")
+
+
+def test_traces_of_a_folder_are_beside_their_journals(tmp_path: Path) -> None:
+    done = recover(tmp_path, "-o", tmp_path / "x.trace.json")
 
     assert isinstance(done.exception, UnusableInput)
-    assert str(done.exception) == ".: cannot be read: Is a directory"
+    assert "leave out --output" in str(done.exception)
 
 
 def test_a_file_of_something_else_is_no_journal(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
-"""`rotoscope recover`: the trace of a recording that was cut short."""
+"""`rotoscope recover`: the traces of recordings that were cut short."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from rotoscope.proxy.recovery import Recovered
+
 
 def recover(
-    journal: Annotated[Path, typer.Argument(help="The journal that a recording left.", metavar="JOURNAL")],
+    journal: Annotated[
+        Path, typer.Argument(help="The journal that a recording left, or a folder of recordings.", metavar="JOURNAL")
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the trace; beside the journal if not given.")
     ] = None,
@@ -18,28 +23,31 @@ def recover(
 
     Example: rotoscope recover recordings/run-0001.journal.jsonl
     """
-    from rotoscope.proxy.place import JOURNAL_SUFFIX, TRACE_SUFFIX
-    from rotoscope.proxy.summary import summary
-    from rotoscope.recorder.building import build_trace
+    from rotoscope.proxy import recovery
     from rotoscope.traces.errors import UnusableInput
-    from rotoscope.traces.journal import read_journal
-    from rotoscope.traces.writer import save
 
-    target = output or journal.parent / (journal.name.removesuffix(JOURNAL_SUFFIX) + TRACE_SUFFIX)
-    if target.exists():
-        raise UnusableInput(f"{target} is there already: remove it, or name another file with --output")
-    try:
-        built = build_trace(read_journal(journal))
-    except OSError as error:
-        raise UnusableInput(f"{journal}: cannot be read: {error.strerror}") from error
-    if built.trace is None:
-        raise UnusableInput(f"{journal}: no call was recorded, so there is no trace to make")
-    try:
-        save(built.trace, target)
-    except OSError as error:
-        raise UnusableInput(f"{target}: cannot be written: {error.strerror}") from error
-    if built.refused:
-        typer.echo(f"{built.refused} requests that the server refused are not in the trace")
-    for line in summary(built.trace):
+    if not journal.is_dir():
+        _tell(recovery.recover(journal, output))
+        return
+    if output is not None:
+        raise UnusableInput(f"{journal} is a folder: traces are made beside their journals, leave out --output")
+    outcomes = list(recovery.recover_all(journal))
+    for outcome in outcomes:
+        _tell(outcome)
+    if not outcomes:
+        typer.echo(f"{journal}: no recording left a journal here")
+    if any(outcome.is_failure for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _tell(outcome: Recovered) -> None:
+    from rotoscope.proxy.summary import summary
+
+    if outcome.trace is None:
+        typer.echo(f"{outcome.journal}: {outcome.reason}", err=outcome.is_failure)
+        return
+    if outcome.refused:
+        typer.echo(f"{outcome.refused} requests that the server refused are not in the trace")
+    for line in summary(outcome.trace):
         typer.echo(line)
-    typer.echo(f"trace: {target}")
+    typer.echo(f"trace: {outcome.path}")
