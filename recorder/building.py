@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rotoscope.recorder.calls import SeenRun, gather
 from rotoscope.recorder.conversations import find_turns
+from rotoscope.recorder.embedding_events import with_embeddings
 from rotoscope.recorder.links import Linker
 from rotoscope.recorder.masked_prefixes import MaskedPrefixes
 from rotoscope.recorder.prefixes import PrefixFinder
@@ -14,7 +15,7 @@ from rotoscope.recorder.regions import find_lanes
 from rotoscope.recorder.timeline import Timeline
 from rotoscope.recorder.widening import widen
 from rotoscope.traces.forest import normalise
-from rotoscope.traces.journal import Journal, JournalHeader
+from rotoscope.traces.journal import EmbeddingEnded, Journal, JournalHeader
 from rotoscope.traces.model import Call, Prefix, TokenSource, Trace
 from rotoscope.traces.validation import validate
 
@@ -32,26 +33,28 @@ class Built:
 def build_trace(journal: Journal) -> Built:
     """Compute the trace of a recording. Raises TraceError when the records contradict one another."""
     run = gather(journal.records, journal.header.tokenizer)
-    trace = _trace(journal.header, run) if run.calls else None
+    embeddings = [record for record in journal.records if isinstance(record, EmbeddingEnded)]
+    trace = _trace(journal.header, run, embeddings) if run.calls else None
     if trace is not None:
         validate(trace)
     return Built(trace, run.refused)
 
 
-def _trace(header: JournalHeader, run: SeenRun) -> Trace:
+def _trace(header: JournalHeader, run: SeenRun, embeddings: Sequence[EmbeddingEnded]) -> Trace:
     found = PrefixFinder(run, header.is_named)
     widen(found)
     turns = find_turns(run, Linker(run).find())
     lanes = find_lanes(run.calls, turns)
     told = any(call.reported_prompt_tokens is not None for call in run.calls)
     source: TokenSource = "usage" if told else run.sizes.source
+    events = Timeline(run, turns, lanes, found, source).write()
     trace = Trace(
         trace_id=header.trace_id,
         campaign=header.campaign,
         token_source=source,
         output_matches=found.output_matches,
         shared_prefixes=tuple(shared.prefix() for shared in found.shared),
-        events=Timeline(run, turns, lanes, found, source).write(),
+        events=with_embeddings(events, embeddings, {call.number: call.thread for call in run.calls}),
     )
     return _with_masked(normalise(trace), MaskedPrefixes(found).all())
 

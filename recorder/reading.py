@@ -120,6 +120,11 @@ class RequestReader:
             bodies.learn(body, request.body, asked)
         return asked
 
+    def thread_of(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> int | None:
+        """Return who sends a request that is no call, by its own word."""
+        identity = identify(headers, body)
+        return None if identity.source is None else self._thread(identity.session, identity.thread)
+
     def _bodies_of(self, dialect: Dialect, path: str) -> GrowingBodies[Asked] | None:
         return (
             self._bodies.setdefault((dialect.name, path), GrowingBodies(dialect.growing)) if dialect.growing else None

@@ -13,9 +13,11 @@ from dataclasses import asdict
 
 from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.counting import Counted, Uncounted
+from rotoscope.recorder.dialects.embeddings import embedded_bytes, is_embedding
 from rotoscope.recorder.dialects.registry import dialect_of
 from rotoscope.recorder.dialects.request import NotACall
 from rotoscope.recorder.dialects.stream_options import with_usage
+from rotoscope.recorder.embedding_exchange import AskedEmbedding, EmbeddingExchange
 from rotoscope.recorder.exchange import Exchange, RecordedExchange
 from rotoscope.recorder.hashing import new_key
 from rotoscope.recorder.run import Run
@@ -23,8 +25,15 @@ from rotoscope.traces.journal import JournalWriter, PartCounted
 from rotoscope.traces.model import Trace
 
 _OTHER_DIALECTS = {
-    "/embeddings": "embeddings",
+    ":batchGenerateContent": "a batch",
+    "/api/chat": "Ollama's chat",
+    "/api/generate": "Ollama's generate",
+    "/converse": "Bedrock's converse",
+    "/converse-stream": "Bedrock's converse",
+    "/messages/batches": "a batch",
+    "/responses/compact": "a compaction of responses",
 }
+"""What a model answers too, by how the path ends."""
 
 
 class Recorder:
@@ -56,6 +65,8 @@ class Recorder:
     def request(self, path: str, body: bytes, *, at_s: float, headers: Mapping[str, str] = {}) -> Exchange:
         """Take in a request as it arrives; `at_s` is monotonic. Never raises."""
         path = path.partition("?")[0].rstrip("/")
+        if is_embedding(path) and body and not self._run.is_closed:
+            return self._embed(body, at_s, headers)
         dialect = dialect_of(path)
         if dialect is None or not body or self._run.is_closed:
             return self._pass(path, body)
@@ -67,6 +78,18 @@ class Recorder:
             self._run.warn(f"a request was not recorded: {error}")
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._run.report("a request", error)
+        self.passed += 1
+        return Exchange(body)
+
+    def _embed(self, body: bytes, at_s: float, headers: Mapping[str, str]) -> Exchange:
+        try:
+            text_bytes, request = embedded_bytes(body)
+            asked = AskedEmbedding(text_bytes, self._run.reader.thread_of(headers, request))
+            return EmbeddingExchange(self._run, body, asked=asked, at_s=at_s)
+        except NotACall as error:
+            self._run.warn(f"a request was not recorded: {error}")
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._run.report("an embedding", error)
         self.passed += 1
         return Exchange(body)
 
@@ -101,5 +124,5 @@ class Recorder:
         self.passed += 1
         for ending, dialect in _OTHER_DIALECTS.items():
             if path.endswith(ending) and body:
-                self._run.warn(f"a request in a dialect that is not recorded was passed on: {dialect}")
+                self._run.warn(f"a request that is not recorded was passed on: {dialect}")
         return Exchange(body)

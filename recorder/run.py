@@ -58,10 +58,14 @@ class Run:
         """What could not be recorded, each once, without content."""
         return list(self._trouble)
 
-    def open(self, asked: Asked, at_s: float) -> range:
-        """Write down a request that arrived and return the numbers of its calls."""
+    def began(self, at_s: float) -> None:
+        """Tell that a request has arrived: the first one's time is that of the run."""
         if self._start_s is None:
             self._start_s = at_s
+
+    def open(self, asked: Asked, at_s: float) -> range:
+        """Write down a request that arrived and return the numbers of its calls."""
+        self.began(at_s)
         calls = range(self.calls, self.calls + asked.outputs)
         request = self.requests if asked.outputs > 1 else None
         at_ms = self.ms(at_s)

@@ -226,7 +226,29 @@ class OutputMeasured:
     """Length of its prompt and output."""
 
 
-JournalRecord: TypeAlias = PartSeen | CallOpened | CallEnded | CallMeasured | OutputMeasured | PartCounted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingEnded:
+    """A text that was embedded; written when its answer has ended."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    at_ms: Milliseconds
+    """When the request arrived."""
+    duration_ms: Milliseconds
+    """From the request to the end of the answer."""
+    status: HttpStatus
+    """Of HTTP."""
+    prompt_tokens: Count | None = None
+    """By usage; None where the server did not tell."""
+    text_bytes: Count
+    """UTF-8 bytes of the text, four for each token id."""
+    thread: Count | None = None
+    """Who sent it within the run, by its own word."""
+
+
+JournalRecord: TypeAlias = (
+    PartSeen | CallOpened | CallEnded | CallMeasured | OutputMeasured | PartCounted | EmbeddingEnded
+)
 
 _KINDS: dict[str, type[JournalRecord]] = {
     "part": PartSeen,
@@ -235,6 +257,7 @@ _KINDS: dict[str, type[JournalRecord]] = {
     "measured": CallMeasured,
     "output": OutputMeasured,
     "counted": PartCounted,
+    "embedding": EmbeddingEnded,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DEFAULTS = {record: {field.name: field.default for field in fields(record)} for record in (*_KIND_OF, JournalHeader)}

@@ -92,13 +92,20 @@ def test_a_request_of_another_kind_is_passed_and_counted() -> None:
 def test_a_dialect_that_is_not_recorded_is_told_once() -> None:
     recorder = Recorder(JournalWriter(BytesIO()))
     for _ in range(2):
-        recorder.request("/v1/embeddings?x=1", b"{}", at_s=0.0)
+        recorder.request("/api/chat?x=1", b"{}", at_s=0.0)
 
-    assert recorder.trouble == ["a request in a dialect that is not recorded was passed on: embeddings"]
+    assert recorder.trouble == ["a request that is not recorded was passed on: Ollama's chat"]
     assert recorder.passed == 2
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff", b"{}", b'{"messages":[]}', b"[" * 100_000])
+def test_a_request_without_a_body_asks_for_no_answer() -> None:
+    recorder = Recorder(JournalWriter(BytesIO()))
+
+    assert not recorder.request(PATH, b"", at_s=0.0).recorded
+    assert (recorder.trouble, recorder.passed) == ([], 1)
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"{}", b'{"messages":[]}', b"[" * 100_000])
 def test_a_chat_request_that_makes_no_sense_is_passed_on(body: bytes) -> None:
     recorder = Recorder(JournalWriter(BytesIO()))
     exchange = recorder.request(PATH, body, at_s=0.0)
