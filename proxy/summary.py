@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rotoscope.traces.model import Call, Trace
+from rotoscope.traces.model import Call, TokenSource, Trace
 
 _ENDINGS = {"cancelled": "cancelled", "error": "failed", "lost": "lost"}
 
@@ -17,8 +17,9 @@ def summary(trace: Trace) -> list[str]:
     completion_tokens = sum(call.completion_tokens for call in calls)
     tokens = f"{prompt_tokens:,} prompt tokens, {completion_tokens:,} completion tokens"
     lines = [f"{counted(len(calls), 'call')}{_endings(calls)}, {tokens}"]
-    if estimated := sum(_is_estimated(call, trace) for call in calls):
-        lines.append(f"{counted(estimated, 'call')} came without usage from the server: tokens are estimates there")
+    for source, number in sorted(Counter(_prompt_source(call, trace) for call in calls).items()):
+        if source != "usage":
+            lines.append(f"{counted(number, 'call')} came without usage from the server: {_by(source)}")
     if rate := live_hit_rate(calls):
         lines.append(f"live hit rate {rate[0]:.1%}: cached tokens of prompt tokens, as the server told for {rate[1]}")
     return lines
@@ -38,8 +39,16 @@ def _endings(calls: Sequence[Call]) -> str:
     return f" ({', '.join(f'{number} {ending}' for ending, number in sorted(ends.items()))})" if ends else ""
 
 
-def _is_estimated(call: Call, trace: Trace) -> bool:
-    return (call.prompt_tokens_source or trace.token_source) == "estimate"
+def _prompt_source(call: Call, trace: Trace) -> TokenSource:
+    return call.prompt_tokens_source or trace.token_source
+
+
+def _by(source: TokenSource) -> str:
+    """Say where tokens come from that no usage told."""
+    if source == "estimate":
+        return "tokens are estimates there"
+    name = source.removeprefix("tokenizer:")
+    return f"tokens are those of {'the server itself' if name == 'server' else f'the tokenizer {name}'} there"
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from rotoscope.recorder.canonical import MEDIA_TOKENS
+from rotoscope.recorder.canonical import ID_BYTES, MEDIA_TOKENS
 from rotoscope.recorder.part_tree import PartTree
 from rotoscope.traces.journal import PartCounted, PartSeen
 from rotoscope.traces.model import TokenSource
@@ -54,7 +54,9 @@ class PartSizes:
         return f"PartSizes({len(self._counts)} of {len(self._tree)} counted)"
 
     def text(self, part: int) -> float:
-        """Return the size of a part's text without thinking."""
+        """Return the size of a part's text without thinking; token ids are as many as they are."""
+        if self._tree[part].is_ids:
+            return self._tree[part].loose_bytes // ID_BYTES
         counted = self._counts.get(part)
         return self._tree[part].text_bytes / self._bytes_per_token if counted is None else counted.tokens
 
@@ -66,7 +68,8 @@ class PartSizes:
     def is_counted(self, part: int) -> bool:
         """Whether all of a part's text was counted as it is."""
         counted = self._counts.get(part)
-        return _is_empty(self._tree[part]) if counted is None else not counted.is_estimate
+        is_known = self._tree[part].is_ids or _is_empty(self._tree[part])
+        return is_known if counted is None else not counted.is_estimate
 
     def up_to(self, part: int) -> float:
         """Return the size of a prompt up to the end of a part."""

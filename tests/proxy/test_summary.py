@@ -31,6 +31,17 @@ def test_estimated_tokens_are_told() -> None:
     assert lines[1] == "1 call came without usage from the server: tokens are estimates there"
 
 
+def test_tokens_that_a_tokenizer_counted_are_told_with_its_name() -> None:
+    sources = ("tokenizer:o200k_base", "tokenizer:server", "estimate", "tokenizer:o200k_base", "usage")
+    lines = summary(trace(*(call(number, prompt_tokens_source=source) for number, source in enumerate(sources))))
+
+    assert lines[1:] == [
+        "1 call came without usage from the server: tokens are estimates there",
+        "2 calls came without usage from the server: tokens are those of the tokenizer o200k_base there",
+        "1 call came without usage from the server: tokens are those of the server itself there",
+    ]
+
+
 def test_live_hit_rate_is_pooled_over_the_calls_whose_cached_tokens_the_server_told() -> None:
     calls = [call(0, cached_tokens=0), call(1), call(2, prompt_tokens=3000, cached_tokens=3000)]
 

@@ -7,7 +7,16 @@ from chat_wire import assistant, result, tool, tool_call, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.recorder.canonical import MEDIA_TOKENS, answer_part, message_part, tools_part
+from rotoscope.recorder.canonical import (
+    MEDIA_TOKENS,
+    Part,
+    answer_part,
+    id_bytes,
+    ids_part,
+    message_part,
+    text_part,
+    tools_part,
+)
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
@@ -146,3 +155,30 @@ def test_any_json_object_has_a_form(message: dict[str, Any]) -> None:
 
 def test_the_text_is_not_in_the_repr() -> None:
     assert "CANARY" not in repr(message_part(assistant("CANARY", calls=[tool_call("CANARY", "CANARY")])))
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (message_part(user("a b")), "a b"),
+        (message_part(user([{"type": "text", "text": "a"}, IMAGE, {"type": "text", "text": "b"}])), "ab"),  # type: ignore[arg-type]
+        (message_part(assistant("a", thinking="t")), "a"),
+        (message_part(assistant(calls=[tool_call("1", "f", '{"x":1}')])), '{"name": "f", "arguments": {"x":1}}'),
+        (
+            answer_part("a", [("1", "f", ""), ("2", "g", "{}")], "t"),
+            'a{"name": "f", "arguments": {}}\n{"name": "g", "arguments": {}}',
+        ),
+        (tools_part([{"b": 1, "a": "ü"}, {}], {"thinking": True}), '{"b": 1, "a": "ü"}\n{}'),
+        (tools_part(None, {"functions": [{"f": 1}], "response_format": {"type": "json"}}), '{"f": 1}'),
+        (text_part("plain"), "plain"),
+        (ids_part(id_bytes([1, 2])), ""),
+    ],
+)
+def test_what_is_counted_of_a_part_is_as_most_templates_write_it(part: Part, text: str) -> None:
+    assert part.countable == text
+
+
+def test_media_and_thinking_are_told_apart_from_what_is_counted() -> None:
+    part = message_part(user([IMAGE]) | {"reasoning": "t"})  # type: ignore[arg-type]
+
+    assert (part.has_media, part.reasoning, part.countable) == (True, "t", "")

@@ -74,6 +74,13 @@ def test_nobody_knows_how_many_tokens_an_image_is() -> None:
     assert sizes.source_up_to(1) == "estimate"
 
 
+def test_token_ids_are_as_many_as_they_are() -> None:
+    part = PartSeen(part=0, role="text", digest="0" * 32, borders="", text_bytes=40, loose_bytes=40, most_tokens=10)
+    sizes = PartSizes(PartTree([part]), {}, "words")
+
+    assert (sizes.text(0), sizes.is_counted(0)) == (10, True)
+
+
 def test_tools_are_among_the_messages_that_a_template_renders() -> None:
     sizes = sizes_of(user("x"), tools=[{"type": "function", "function": {"name": "f"}}])
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rotoscope.recorder.canonical import tools_part
+from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.traces.journal import BORDER_STEP, FIRST_BORDER_BYTES, border_ends
@@ -91,3 +92,16 @@ def test_no_text_is_kept() -> None:
     parts.behind_messages(DOMAIN, [user("CANARY")])
 
     assert "CANARY" not in repr(parts) + repr(vars(parts))
+
+
+def test_texts_of_new_parts_wait_to_be_counted_and_are_forgotten_with_the_key() -> None:
+    waiting = WaitingTexts()
+    parts = KnownParts(KeyedHash(b"k" * 32), waiting)
+    messages = [user("a"), assistant("b", thinking="t")]
+    parts.behind_messages(DOMAIN, messages)
+    parts.behind_messages(DOMAIN, [*messages, user("c")])
+
+    assert [(x.part, x.text, x.reasoning) for x in waiting.take()] == [(0, "a", ""), (1, "b", "t"), (2, "c", "")]
+    parts.behind_messages(DOMAIN, [user("d")])
+    parts.forget()
+    assert waiting.take() == []
