@@ -6,7 +6,7 @@ behind what the recorder knows of that response. What it does not know is opaque
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from rotoscope.recorder.dialects.request import Prompt, Request
 from rotoscope.recorder.growing_bodies import GrowingBodies
 from rotoscope.recorder.hashing import KeyedHash
 from rotoscope.recorder.identity import Identity, identify
+from rotoscope.recorder.names import Names
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.traces.journal import ThreadSource
 
@@ -81,12 +82,21 @@ class _Response:
 class RequestReader:
     """Read the requests of one run; what is kept between them are digests."""
 
-    def __init__(self, keyed: KeyedHash, parts: KnownParts) -> None:
+    def __init__(
+        self,
+        keyed: KeyedHash,
+        parts: KnownParts,
+        *,
+        domain_of: Callable[[bytes], int] | None = None,
+        names: Names | None = None,
+    ) -> None:
         self._hash: KeyedHash | None = keyed
         self._parts = parts
         self._bodies: dict[tuple[str, str], GrowingBodies[Asked]] = {}
         """By dialect and path: either may say what a body does not."""
         self._domains: dict[bytes, int] = {}
+        self._domain_of = domain_of
+        self._names = names
         self._threads: dict[bytes, int] = {}
         self._responses: dict[bytes, _Response] = {}
         self._tool_calls: dict[bytes, int | None] = {}
@@ -147,7 +157,7 @@ class RequestReader:
         digest = self._digest("domain", request.domain)
         conversation = self._digest("conversation", request.conversation) if request.conversation else None
         before = self._before(request, conversation)
-        domain = self._domains.setdefault(digest, len(self._domains))
+        domain = self._domain(digest, request.domain)
         name = "" if before else request.previous_response or request.conversation
         starts = [self._start_of(prompt, digest) for prompt in request.prompts]
         prompts = zip(request.prompts, starts, strict=True)
@@ -170,6 +180,14 @@ class RequestReader:
             lengths=request.lengths,
             ids=request.ids,
         )
+
+    def _domain(self, digest: bytes, domain: bytes) -> int:
+        """Return the number of a cache domain."""
+        if digest not in self._domains:
+            self._domains[digest] = len(self._domains) if self._domain_of is None else self._domain_of(digest)
+            if self._names is not None:
+                self._names.domain(self._domains[digest], domain)
+        return self._domains[digest]
 
     def _before(self, request: Request, conversation: bytes | None) -> _Response | None:
         if request.previous_response:

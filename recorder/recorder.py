@@ -8,7 +8,7 @@ a tokenizer is to count it until it has been handed out for that; the key lives 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from rotoscope.recorder.building import build_trace
@@ -20,6 +20,7 @@ from rotoscope.recorder.dialects.stream_options import with_usage
 from rotoscope.recorder.embedding_exchange import AskedEmbedding, EmbeddingExchange
 from rotoscope.recorder.exchange import Exchange, RecordedExchange
 from rotoscope.recorder.hashing import new_key
+from rotoscope.recorder.names import Names
 from rotoscope.recorder.run import Run
 from rotoscope.traces.journal import JournalWriter, PartCounted
 from rotoscope.traces.model import Trace
@@ -46,11 +47,18 @@ class Recorder:
         key: bytes | None = None,
         campaign: str | None = None,
         tokenizer: str | None = None,
+        domain_of: Callable[[bytes], int] | None = None,
+        names: Names | None = None,
     ) -> None:
-        """Begin a run; `tokenizer` is the name of what counts the texts that `uncounted` hands out."""
+        """Begin a run; `tokenizer` is the name of what counts the texts that `uncounted` hands out.
+
+        `domain_of` numbers cache domains by their digests, for runs that share them; `names` takes the names in RAM.
+        """
         if campaign is not None and not re.fullmatch("[0-9a-f]{8,32}", campaign):
             raise ValueError("a campaign is named by 8 to 32 hexadecimal digits")
-        self._run = Run(journal, key=key or new_key(), campaign=campaign, tokenizer=tokenizer)
+        self._run = Run(
+            journal, key=key or new_key(), campaign=campaign, tokenizer=tokenizer, domain_of=domain_of, names=names
+        )
         self.passed = 0
         """Requests that were forwarded unrecorded."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
+from rotoscope.recorder.names import Names
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.recorder.reading import Asked, RequestReader
 from rotoscope.recorder.token_ids import MeasuredPrompts
@@ -20,7 +21,14 @@ class Run:
     """Number what happens in a run and write it down; what fails is told once and hurts nobody."""
 
     def __init__(
-        self, journal: JournalWriter, *, key: bytes, campaign: str | None, tokenizer: str | None = None
+        self,
+        journal: JournalWriter,
+        *,
+        key: bytes,
+        campaign: str | None,
+        tokenizer: str | None = None,
+        domain_of: Callable[[bytes], int] | None = None,
+        names: Names | None = None,
     ) -> None:
         self._journal: JournalWriter | None = journal
         self._header = JournalHeader(
@@ -34,7 +42,8 @@ class Run:
         self.waiting = WaitingTexts()
         """Texts that the tokenizer is to count, if there is one."""
         self.parts = KnownParts(self._hash, None if tokenizer is None else self.waiting)
-        self.reader = RequestReader(self._hash, self.parts)
+        self._names = names
+        self.reader = RequestReader(self._hash, self.parts, domain_of=domain_of, names=names)
         self._tools: dict[bytes, int] = {}
         self._measured: dict[int, MeasuredPrompts] = {}
         self._trouble: dict[str, None] = {}
@@ -110,7 +119,10 @@ class Run:
     def tool(self, name: str) -> int:
         """Return the pseudonym of a tool."""
         assert self._hash is not None
-        return self._tools.setdefault(self._hash.digest(name.encode(errors="surrogatepass")), len(self._tools) + 1)
+        tool = self._tools.setdefault(self._hash.digest(name.encode(errors="surrogatepass")), len(self._tools) + 1)
+        if self._names is not None:
+            self._names.tool(tool, name)
+        return tool
 
     def measured(self, domain: int) -> MeasuredPrompts:
         """Return the measured prompts of a domain."""
