@@ -9,7 +9,8 @@ from __future__ import annotations
 LONGEST_EVENT_BYTES = 64 * 1024 * 1024
 """A server that returns the prompt's ids sends about 7 bytes a token: this is ten times any context."""
 
-_BORDER = b"\n\n"
+BORDER = b"\n\n"
+"""Ends each event once its newlines are plain."""
 _DATA = b"data: "
 
 
@@ -18,7 +19,7 @@ class EndlessEvent(ValueError):
 
 
 class EventReader:
-    """Cut a byte stream into the payloads of its events."""
+    """Cut a byte stream into its events."""
 
     __slots__ = ("_rest", "_skip_newline")
 
@@ -28,24 +29,28 @@ class EventReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes and return the payloads of the events that they complete."""
+        return payloads(self.whole(data))
+
+    def whole(self, data: bytes) -> bytes:
+        """Take the next bytes and return the events that they complete, each up to its border, as plain newlines."""
         if self._skip_newline or b"\r" in data:
             data = self._with_plain_newlines(data)
-        if not self._rest and data.endswith(_BORDER):
-            return _payloads(data)
+        if not self._rest and data.endswith(BORDER):
+            return data
         seen = max(0, len(self._rest) - 1)
         self._rest += data
-        end = self._rest.rfind(_BORDER, seen)
-        if end < 0:
+        end = self._rest.rfind(BORDER, seen) + len(BORDER)
+        if end < len(BORDER):
             if len(self._rest) > LONGEST_EVENT_BYTES:
                 raise EndlessEvent(f"an event is longer than {LONGEST_EVENT_BYTES} bytes")
-            return []
-        whole = bytes(self._rest[: end + 2])
-        del self._rest[: end + 2]
-        return _payloads(whole)
+            return b""
+        events = bytes(self._rest[:end])
+        del self._rest[:end]
+        return events
 
-    def rest(self) -> list[bytes]:
-        """Return the payload of a last event that lacks its blank line, where the stream ended."""
-        return self.feed(_BORDER) if self._rest else []
+    def rest(self) -> bytes:
+        """Return a last event that lacks its blank line, where the stream ended."""
+        return self.whole(BORDER) if self._rest else b""
 
     def _with_plain_newlines(self, data: bytes) -> bytes:
         plain = data[1:] if self._skip_newline and data.startswith(b"\n") else data
@@ -53,13 +58,13 @@ class EventReader:
         return plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _payloads(data: bytes) -> list[bytes]:
+def payloads(events: bytes) -> list[bytes]:
     """Return the payloads of whole events; nearly always each is one line of data."""
-    if data.startswith(_DATA):
-        payloads = data[len(_DATA) : -len(_BORDER)].split(_BORDER + _DATA)
-        if data.count(b"\n") == 2 * len(payloads):
-            return payloads
-    return [payload for event in data.split(_BORDER) if (payload := _payload(event)) is not None]
+    if events.startswith(_DATA):
+        found = events[len(_DATA) : -len(BORDER)].split(BORDER + _DATA)
+        if events.count(b"\n") == 2 * len(found):
+            return found
+    return [payload for event in events.split(BORDER) if (payload := _payload(event)) is not None]
 
 
 def _payload(event: bytes) -> bytes | None:

@@ -16,7 +16,7 @@ import orjson
 from rotoscope.replayer.backends.grammar import AnswerFailed, Event, Read, Skim, Told, Usage, malformed
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind, failure_in_stream
-from rotoscope.replayer.stream import EventReader
+from rotoscope.replayer.stream import BORDER, EventReader, payloads
 
 _DONE = b"[DONE]"
 _PROMPT_IDS = b'"prompt_token_ids":['
@@ -24,8 +24,6 @@ _LARGE_EVENT_BYTES = 4096
 _EVENT = b"data:"
 _MOST_PUT_OFF_BYTES = 64 * 1024
 _SMALL_EVENT_BYTES = 100
-_LAST_EVENTS = 8
-"""More than those behind the last token in any grammar."""
 _GIVEN_UP = ("error", "abort", "failed", "cancelled")
 """Finish reasons for a request that the server stopped itself."""
 _LARGEST_ID = 2**32 - 1
@@ -64,11 +62,8 @@ class Answer:
             self._put(data, now)
             return True
         self._read_put_off()
-        payloads = self._reader.feed(data)
-        if not payloads or self.is_whole or _is_keep_alive(payloads):
-            return False
-        self._take(payloads, now)
-        return True
+        events = self._reader.whole(data)
+        return not self.is_whole and self._take(events, now)
 
     def finish(self, now: float) -> None:
         """Read what was left at the end of the response; raise AnswerFailed unless the answer is whole all the same."""
@@ -104,50 +99,67 @@ class Answer:
         if self._put_off:
             data, self._put_off = b"".join(self._put_off), []
             self._put_off_bytes = 0
-            self._take(self._reader.feed(data), self._put_off_s)
+            self._take(self._reader.whole(data), self._put_off_s)
 
-    def _take(self, payloads: Sequence[bytes], now: float) -> None:
-        self._events_left -= len(payloads)
-        if self._events_left < 0:
-            raise malformed("the answer does not end")
-        index, has_skimmed = 0, False
-        while index < len(payloads) and not self.is_whole:
+    def _take(self, events: bytes, now: float) -> bool:
+        """Read whole events and return whether one of them says more than "still there"."""
+        at, has_skimmed, says_more = 0, False, False
+        while at < len(events) and not self.is_whole:
             if self._skim and not has_skimmed:
-                index += self._skim_leading(self._skim, payloads[index:], now)
+                end = self._skim_leading(self._skim, events, at, now)
+                says_more |= end > at
                 has_skimmed = True
             else:
-                self._take_one(payloads[index], now)
-                index += 1
+                end = events.index(BORDER, at) + len(BORDER)
+                for payload in payloads(events[at:end]):
+                    says_more |= self._take_one(payload, now)
+            at = end
+        return says_more
 
-    def _take_one(self, payload: bytes, now: float) -> None:
+    def _take_one(self, payload: bytes, now: float) -> bool:
+        """Read one event and return whether it says more than "still there"."""
+        if _is_keep_alive(payload):
+            return False
+        self._count(1)
         if payload == _DONE:
             self._end(now)
         else:
             self._read(payload, now)
+        return True
+
+    def _count(self, events: int) -> None:
+        self._events_left -= events
+        if self._events_left < 0:
+            raise malformed("the answer does not end")
 
     def _end(self, now: float) -> None:
         self._keep_skimmed()
         self._exchange.ended_s = now
         self.is_whole = True
 
-    def _skim_leading(self, skim: Skim, payloads: Sequence[bytes], now: float) -> int:
-        """Cut what leading events bring out of them if they hold nothing else of use; return how many events that were.
+    def _skim_leading(self, skim: Skim, events: bytes, start: int, now: float) -> int:
+        """Cut what the events from `start` on bring out of them, if all up to the last that brings tokens hold no more.
 
-        All of them are searched at once, which costs less than parsing each.
+        All of them are searched at once, which costs less than parsing each. Returns where the first event begins that
+        was not read.
         """
-        stop = len(payloads)
-        while stop > max(0, len(payloads) - _LAST_EVENTS) and self._mark not in payloads[stop - 1]:
-            stop -= 1
-        together = b"".join(payloads[:stop])
-        found: list[bytes] = skim.pattern.findall(together)
-        if not found or len(found) != stop or together.count(self._mark) != stop:
-            return 0
+        last = events.rfind(self._mark, start)
+        if last < 0:
+            return start
+        stop = events.index(BORDER, last) + len(BORDER)
+        found: list[bytes] = skim.pattern.findall(events, start, stop)
+        count = len(found)
+        lines = events.count(b"\n", start, events.index(BORDER, start) + len(BORDER))
+        # each event has as many lines as the first: to count the borders costs as much as the search
+        if events.count(self._mark, start, stop) != count or events.count(b"\n", start, stop) != count * lines:
+            return start
+        self._count(count)
         if skim.newest_only:
             self._skimmed = found[-1:]
         else:
             self._skimmed += filter(None, found)
         self._exchange.last_token_s = now
-        self._exchange.token_events += stop
+        self._exchange.token_events += count
         self._exchange.completion_tokens = None  # told before these tokens, if at all
         return stop
 
@@ -210,9 +222,9 @@ class Answer:
             exchange.cached_tokens = usage.cached_tokens
 
 
-def _is_keep_alive(payloads: Sequence[bytes]) -> bool:
-    """Return whether all that came is an event by which a server says that it is still there."""
-    return len(payloads) == 1 and len(payloads[0]) <= _LONGEST_KEEP_ALIVE and bool(_KEEP_ALIVE.match(payloads[0]))
+def _is_keep_alive(payload: bytes) -> bool:
+    """Return whether an event says only that the server is still there."""
+    return len(payload) <= _LONGEST_KEEP_ALIVE and bool(_KEEP_ALIVE.match(payload))
 
 
 def _parsed(payload: bytes) -> Event:
@@ -236,7 +248,7 @@ def _parsed_list(text: bytes) -> list[Any]:
 
 
 def _checked_ids(ids: Sequence[Any]) -> list[int]:
-    if any(type(token) is not int or not 0 <= token <= _LARGEST_ID for token in ids):
+    if set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) > _LARGEST_ID:
         raise malformed("a token id is no number")
     return list(ids)
 

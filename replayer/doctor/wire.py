@@ -13,7 +13,7 @@ from yarl import URL
 
 from rotoscope.replayer.connection import without_key
 from rotoscope.replayer.failures import Failure, FailureKind, failure_of_client_error, failure_of_status
-from rotoscope.replayer.stream import EndlessEvent, EventReader
+from rotoscope.replayer.stream import EndlessEvent, EventReader, payloads
 
 Json: TypeAlias = dict[str, Any]
 
@@ -148,7 +148,7 @@ async def _payloads(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         size += len(data)
         for payload in events.feed(data):
             yield payload
-    for payload in events.rest():
+    for payload in payloads(events.rest()):
         yield payload
 
 

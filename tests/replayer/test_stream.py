@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rotoscope.replayer import stream
-from rotoscope.replayer.stream import EndlessEvent, EventReader
+from rotoscope.replayer.stream import EndlessEvent, EventReader, payloads
 
 
-def payloads(pieces: list[bytes]) -> list[bytes]:
+def read(pieces: list[bytes]) -> list[bytes]:
     reader = EventReader()
-    return [payload for piece in pieces for payload in reader.feed(piece)] + reader.rest()
+    return [payload for piece in pieces for payload in reader.feed(piece)] + payloads(reader.rest())
 
 
 def payloads_by_the_book(data: bytes) -> list[bytes]:
@@ -56,7 +56,7 @@ def streams_in_pieces(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
 def test_any_cut_of_the_bytes_gives_the_events_of_the_whole(drawn: tuple[bytes, list[bytes]]) -> None:
     data, pieces = drawn
 
-    assert payloads(pieces) == payloads_by_the_book(data)
+    assert read(pieces) == payloads_by_the_book(data)
 
 
 def test_an_event_is_given_out_with_its_last_byte() -> None:
@@ -68,19 +68,19 @@ def test_an_event_is_given_out_with_its_last_byte() -> None:
 
 
 def test_several_data_lines_are_one_event() -> None:
-    assert payloads([b"data: {\ndata: }\n\n"]) == [b"{\n}"]
+    assert read([b"data: {\ndata: }\n\n"]) == [b"{\n}"]
 
 
 def test_the_error_field_of_llama_cpp_becomes_an_error_object() -> None:
-    assert payloads([b'error: {"code":500}\n\n']) == [b'{"error":{"code":500}}']
+    assert read([b'error: {"code":500}\n\n']) == [b'{"error":{"code":500}}']
 
 
 def test_an_event_without_its_blank_line_is_the_rest() -> None:
     reader = EventReader()
 
     assert reader.feed(b"data: [DONE]\n") == []
-    assert reader.rest() == [b"[DONE]"]
-    assert reader.rest() == []
+    assert payloads(reader.rest()) == [b"[DONE]"]
+    assert payloads(reader.rest()) == []
 
 
 def test_an_event_without_end_is_refused() -> None:
