@@ -16,7 +16,8 @@ import re
 from dataclasses import dataclass
 from hashlib import sha256
 from math import gcd
-from typing import TypeAlias
+from threading import Lock
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,10 @@ NO_TOKENS: TokenIds = np.empty(0, np.uint32)
 
 _WORDS_PER_BLOCK = 8
 """A step of Philox's counter gives four 64-bit words."""
+_PHILOX = np.random.Philox(0)
+"""Its state is set for each draw; one that is made anew draws a seed from the system even where its key is given."""
+_ONE_DRAW = Lock()
+"""Replays may run in several threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,27 @@ def draw(key: bytes, start: int, stop: int, vocabulary: Vocabulary) -> TokenIds:
     if stop <= start:
         return NO_TOKENS
     block, skipped = divmod(start, _WORDS_PER_BLOCK)
-    words = np.frombuffer(key, "<u8").astype(np.uint64)
-    generator = np.random.Philox(key=words[:2], counter=np.array([block, 0, words[2], words[3]], np.uint64))
-    raw = generator.random_raw((skipped + stop - start + 1) // 2)
-    scaled = raw.astype("<u8", copy=False).view("<u4")[skipped : skipped + stop - start].astype(np.uint64)
-    scaled *= np.uint64(vocabulary.size)
-    scaled >>= np.uint64(32)
-    scaled += np.uint64(vocabulary.low)
-    return scaled.astype(np.uint32)
+    raw = _random_words(key, block, (skipped + stop - start + 1) // 2)
+    halves = raw.astype("<u8", copy=False).view("<u4")[skipped : skipped + stop - start]
+    products = np.multiply(halves, vocabulary.size, dtype="<u8")
+    ids: TokenIds = products.view("<u4")[1::2] + np.uint32(vocabulary.low)
+    return ids
+
+
+def _random_words(key: bytes, block: int, words: int) -> NDArray[np.uint64]:
+    """Return the generator's words from the beginning of a block on: half of `key` is its key, half is in its counter."""
+    first, second, third, fourth = np.frombuffer(key, "<u8").tolist()
+    state: Any = {
+        "bit_generator": "Philox",
+        "state": {"counter": (block, 0, third, fourth), "key": (first, second)},
+        "buffer": (0, 0, 0, 0),
+        "buffer_pos": 4,  # nothing is left in the buffer
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
+    with _ONE_DRAW:
+        _PHILOX.state = state
+        return _PHILOX.random_raw(words)
 
 
 @dataclass(frozen=True, slots=True)
