@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -138,7 +139,7 @@ class TokenStream:
         An output of which nothing is known counts as drawn: without ids of a server, when it is told changes no byte.
         """
         excluded = self.of._real_token(self.leaves_at) if self.of and self.parting.excludes else None
-        codes = Codes(key_of(*self.place), self.parting.children, self.parting.ways, self.vocabulary, excluded)
+        codes = _codes(self.place, self.parting.children, self.parting.ways, self.vocabulary, excluded)
         options = [codes.code(self.parting.rank, way) for way in range(self.parting.ways)]
         taken = {int(stream.received[0]) for stream in self.repeats if len(stream.received)}
         if self.of is not None:
@@ -209,3 +210,11 @@ class TokenStream:
         while stream.of is not None:
             tokens, stream = stream.leaves_at, stream.of
             yield stream._own_and_fed(tokens)
+
+
+@lru_cache
+def _codes(
+    place: tuple[Identity, ...], children: int, ways: int, vocabulary: Vocabulary, excluded: int | None
+) -> Codes:
+    """Return the codes at a place; at one that belongs to the whole run they are asked for again and again."""
+    return Codes(key_of(*place), children, ways, vocabulary, excluded)

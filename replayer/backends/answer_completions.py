@@ -21,10 +21,9 @@ def reading_completions(engine: Engine) -> Read:
             ids=ids,
             usage=usage_of(event),
             finish_reason=word(choice.get("finish_reason")),
-            skim=skim_ids if ids else _SKIM_TEXTS,
+            skim=engine.skim_ids if ids else _SKIM_TEXTS,
         )
 
-    skim_ids = Skim(engine.ids_mark, engine.ids_pattern, lambda ids: Told(ids=ids)) if engine.ids_pattern else None
     return read
 
 

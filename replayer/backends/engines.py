@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rotoscope.replayer.backends.grammar import GOES_ON, Event, part
+from rotoscope.replayer.backends.grammar import GOES_ON, Event, Skim, Told, part
 from rotoscope.traces.errors import UnusableInput
 
 ReadIds: TypeAlias = Callable[[Event, Event], list[Any] | None]
@@ -30,10 +30,8 @@ class Engine:
     asks_for_ids: Mapping[str, object] = field(default_factory=dict)
     """What a request to `/v1/completions` says for them."""
     read_ids: ReadIds
-    ids_pattern: re.Pattern[bytes] | None = None
-    """Matches the ids of an event as the engine writes them; None if only parsing finds them."""
-    ids_mark: bytes = GOES_ON
-    """Stands once in each event that brings ids and nothing else of use, and in no other."""
+    skim_ids: Skim | None = None
+    """How events that bring ids and nothing else of use are read; None if only parsing finds the ids."""
     pins_lengths: frozenset[str] = frozenset()
     """APIs in which it knows `ignore_eos` and `min_tokens`; in the others an answer may be shorter than recorded."""
     is_greedy: bool = True
@@ -79,16 +77,21 @@ def no_ids(event: Event, choice: Event) -> list[Any] | None:
     return None
 
 
+def _skim_ids(name: str, *, mark: bytes = GOES_ON) -> Skim:
+    """Return how the lists of ids under this name are read, from events in which the mark stands."""
+    return Skim(mark, re.compile(rb'"%b": ?\[([0-9, ]*)\]' % name.encode()), lambda ids: Told(ids=ids))
+
+
 _RETURN_TOKEN_IDS = {"return_token_ids": True}
 _RUNNING_USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
-_TOKEN_IDS = re.compile(rb'"token_ids": ?\[([0-9, ]*)\]')
+_TOKEN_IDS = _skim_ids("token_ids")
 _BY_IDS = frozenset({"completions", "generate"})
 
 ANY_ENGINE = Engine(
     name="any",
     asks_for_ids=_RETURN_TOKEN_IDS,
     read_ids=ids_in_token_ids,
-    ids_pattern=_TOKEN_IDS,
+    skim_ids=_TOKEN_IDS,
     pins_lengths=_BY_IDS,
 )
 
@@ -100,7 +103,7 @@ ENGINES: dict[str, Engine] = {
             name="vllm",
             asks_for_ids=_RETURN_TOKEN_IDS,
             read_ids=ids_in_token_ids,
-            ids_pattern=_TOKEN_IDS,
+            skim_ids=_TOKEN_IDS,
             pins_lengths=_BY_IDS | {"chat", "responses"},
             asks_for_running_usage=_RUNNING_USAGE,
         ),
@@ -108,7 +111,7 @@ ENGINES: dict[str, Engine] = {
             name="sglang",
             asks_for_ids=_RETURN_TOKEN_IDS,
             read_ids=ids_in_token_ids,
-            ids_pattern=_TOKEN_IDS,
+            skim_ids=_TOKEN_IDS,
             pins_lengths=_BY_IDS | {"chat"},
             asks_for_running_usage=_RUNNING_USAGE,
         ),
@@ -116,7 +119,7 @@ ENGINES: dict[str, Engine] = {
             name="trtllm",
             asks_for_ids={"detokenize": False},
             read_ids=ids_in_token_ids,
-            ids_pattern=_TOKEN_IDS,
+            skim_ids=_TOKEN_IDS,
             pins_lengths=_BY_IDS | {"chat"},
         ),
         Engine(
@@ -130,15 +133,15 @@ ENGINES: dict[str, Engine] = {
             name="dynamo",
             asks_for_ids={"nvext": {"extra_fields": ["completion_token_ids"]}},
             read_ids=ids_in_nvext,
-            ids_pattern=re.compile(rb'"completion_token_ids": ?\[([0-9, ]*)\]'),
-            ids_mark=b'"index":0}],',  # no finish reason behind it: its choices have none until the last one
+            # no finish reason behind it: its choices have none until the last one
+            skim_ids=_skim_ids("completion_token_ids", mark=b'"index":0}],'),
             pins_lengths=_BY_IDS | {"chat"},
         ),
         Engine(
             name="simulator",
             asks_for_ids=_RETURN_TOKEN_IDS,
             read_ids=ids_in_token_ids,
-            ids_pattern=_TOKEN_IDS,
+            skim_ids=_TOKEN_IDS,
             pins_lengths=_BY_IDS | {"chat", "responses", "messages"},
         ),
         Engine(name="openai", read_ids=no_ids, is_greedy=False, chat_length="max_completion_tokens", least_response=16),
