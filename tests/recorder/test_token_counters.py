@@ -11,8 +11,6 @@ import pytest
 from tokenizer_files import word_tokenizer
 
 from rotoscope.recorder.token_counters import (
-    CARRIER,
-    ENCODINGS,
     EncodingCounter,
     FileCounter,
     Tokenizer,
@@ -20,6 +18,7 @@ from rotoscope.recorder.token_counters import (
     load_counter,
 )
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.offline_encodings import CARRIER, ENCODINGS
 
 CACHE_NAMES = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
@@ -52,7 +51,7 @@ def cache(folder: Path, name: str, content: bytes) -> Mapping[str, str]:
 
 
 def hide_carrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rotoscope.recorder.token_counters.CARRIER", "no_such_package")
+    monkeypatch.setattr("rotoscope.traces.offline_encodings.CARRIER", "no_such_package")
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

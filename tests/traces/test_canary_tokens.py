@@ -1,13 +1,26 @@
 from __future__ import annotations
 
-from pathlib import Path
+import json
 
 import pytest
 
+from rotoscope.traces.canary import Canaries
 from rotoscope.traces.canary_tokens import offline_encodings
+from rotoscope.traces.offline_encodings import ENCODINGS, load_encoding
+
+CANARY = "a canary that sings 7f3a91c4 times"
 
 
-def test_an_encoding_that_is_not_on_this_machine_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_ids_are_found_within_those_of_a_longer_text(name: str, separators: tuple[str, str]) -> None:
+    ids = load_encoding(name).encode_ordinary(f"It is said that {CANARY}, but by whom?")
 
-    assert offline_encodings() == {}
+    hits = Canaries.of([CANARY]).in_text(json.dumps({"prompt": ids}, separators=separators))
+
+    assert {(hit.canary, hit.form) for hit in hits} == {(1, f"token ids of {name}")}
+
+
+def test_the_encodings_at_hand_are_loaded_once() -> None:
+    assert list(offline_encodings()) == list(ENCODINGS)
+    assert offline_encodings() is offline_encodings()
