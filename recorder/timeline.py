@@ -84,6 +84,9 @@ class Timeline:
             self.cursors[region.number, index] = region.start_ms
         self.open[branch].append(region)
 
+    def _is_there(self, branch: Branch | None) -> bool:
+        return branch is None or branch in self.cursors
+
     def _join(self, before: SeenCall, branch: Branch | None, now_ms: float) -> None:
         """Join the regions that have ended when their branch goes on."""
         for region in list(self.open[branch]):
@@ -96,17 +99,19 @@ class Timeline:
     def _write_call(self, call: SeenCall, turn: Turn, starting: Sequence[Region]) -> None:
         """Write a call behind what its branch did before; regions that begin before it do so when that is over."""
         branch = self.lanes.branches[turn.conversation]
+        later = []
         for region in starting:
-            if region.branch != branch:
+            if region.branch == branch or not self._is_there(region.branch):
+                later.append(region)
+            else:
                 self._start(region, call)
         self._join(call, branch, call.start_ms)
         asking = self._asking(call, turn)
         if asking is not None:
             self._run_tools(asking, turn.carries_tools, call, branch)
         self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
-        for region in starting:
-            if region.branch == branch:
-                self._start(region, call)
+        for region in later:
+            self._start(region, call)
         self._write_messages(call, turn, branch)
         self.events.append(self._call(call, turn, branch))
         self.cursors[branch] = max(self.cursors.get(branch, 0.0), call.start_ms if call.end is None else call.end_ms)
@@ -202,6 +207,7 @@ class Timeline:
             reasoning_tokens=call.reasoning_tokens,
             prefix=self.found.edges[number].prefix(self.found.places.prompt_tokens[number]),
             cached_tokens=None if end is None else end.cached_tokens,
+            media_tokens=None if end is None else end.media_tokens,
             tool_calls=tuple(f"tool{tool:02}" for tool in call.tools),
             finish_reason=call.finish_reason,
             request=call.opened.request,

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from chat_wire import Wire, assistant, delta, sse, usage, user
 
 from rotoscope.recorder.calls import SeenCall, SeenRun, gather
 from rotoscope.recorder.exchange import Exchange
+from rotoscope.traces.journal import CallOpened
 
 HI = [user("hi")]
 
@@ -103,6 +105,37 @@ def test_the_choices_of_a_server_that_failed_for_good_have_the_attempts_of_their
         wire.refuse(HI, n=2, status=500)
 
     assert [(call.attempts, call.finish_reason) for call in run_of(wire).calls] == [(2, "error")] * 2
+
+
+def test_an_error_inside_an_answer_that_said_nothing_is_an_attempt() -> None:
+    wire = Wire()
+    for _ in range(2):
+        streamed(wire, {"error": {"message": "overloaded"}}).end(at_s=wire.now_s)
+    wire.call(HI, assistant("yes"))
+
+    assert [(call.attempts, call.finish_reason) for call in run_of(wire).calls] == [(3, "stop")]
+
+
+def test_an_error_inside_an_answer_that_was_counted_is_a_call() -> None:
+    wire = Wire()
+    streamed(wire, {"choices": [], "usage": usage(10, 5)}, {"error": {"message": "no"}}).end(at_s=wire.now_s)
+    wire.call(HI, assistant("yes"))
+
+    assert [call.attempts for call in run_of(wire).calls] == [1, 1]
+
+
+def test_what_one_was_refused_is_no_attempt_of_another_that_sends_the_same() -> None:
+    wire = Wire()
+    wire.refuse(HI, status=429)
+    wire.call(HI, assistant("yes"))
+    wire.call(HI, assistant("yes"))
+    threads = {0: 1, 1: 0, 2: 1}
+    records = [
+        replace(x, thread=threads[x.call], thread_source="client") if isinstance(x, CallOpened) else x
+        for x in wire.written().records
+    ]
+
+    assert [call.attempts for call in gather(records).calls] == [1, 2]
 
 
 def test_another_prompt_is_no_further_attempt() -> None:
