@@ -52,8 +52,7 @@ test-aiperf: environment ## that AIPerf loads what is converted, in an environme
 
 test-clients: environment ## record real clients (CLIENTS, else all), each in an environment of its own
 	@for client in $(CLIENTS); do scripts/clients.sh $$client $(CLIENTS_VENV)/$$client || exit 1; done
-	ROTOSCOPE_CLIENTS=$(CLIENTS_VENV) ROTOSCOPE_CLIENT_NAMES="$(CLIENTS)" $(python) -m pytest -n 2 --dist loadgroup \
-		-rP tests/clients
+	ROTOSCOPE_CLIENTS=$(CLIENTS_VENV) ROTOSCOPE_CLIENT_NAMES="$(CLIENTS)" $(python) -m pytest -s tests/clients
 
 test-few-clients: ## the same for those that are small
 	@$(MAKE) test-clients CLIENTS="$(FEW_CLIENTS)"

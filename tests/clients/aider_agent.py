@@ -32,7 +32,7 @@ def command_line() -> None:
 
 def coder(*, stream: bool) -> Coder:
     model = Model(f"openai/{errand.MODEL}")
-    model.extra_params = {"extra_headers": errand.HEADERS, "extra_query": errand.QUERY, "api_key": errand.KEY}
+    model.extra_params = {"extra_headers": errand.HEADERS, "api_key": errand.KEY}
     return Coder.create(
         main_model=model,
         edit_format="ask",

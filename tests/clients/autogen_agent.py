@@ -11,7 +11,6 @@ from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 client = OpenAIChatCompletionClient(
     model=errand.MODEL,
-    base_url=errand.BASE_URL,
     api_key=errand.KEY,
     default_headers=errand.HEADERS,
     model_info=ModelInfo(

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from clients.recorded import Recorded, record_clients
 
 FOLDER = "ROTOSCOPE_CLIENTS"
 """The folder of the clients' environments, set by `make test-clients`."""
@@ -14,14 +15,22 @@ NAMES = "ROTOSCOPE_CLIENT_NAMES"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Test each client that is named, all tests of one in one process: it is recorded once."""
+    """Test each client that is named."""
     if "recorded" in metafunc.fixturenames:
-        names = os.environ.get(NAMES, "").split()
-        clients = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
-        metafunc.parametrize("recorded", clients, indirect=True, scope="module")
+        metafunc.parametrize("recorded", os.environ.get(NAMES, "").split(), indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def environments() -> Path:
-    """The folder that holds an environment for each client."""
-    return Path(os.environ[FOLDER]).absolute()
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded | BaseException]:
+    """One recorded run of each client, or the error that it ended with."""
+    names = os.environ[NAMES].split()
+    return record_clients(Path(os.environ[FOLDER]).absolute(), names, tmp_path_factory.mktemp("clients"))
+
+
+@pytest.fixture(scope="session")
+def recorded(request: pytest.FixtureRequest, recordings: dict[str, Recorded | BaseException]) -> Recorded:
+    """The recorded run of one client."""
+    one = recordings[request.param]
+    if isinstance(one, BaseException):
+        raise one
+    return one

@@ -14,7 +14,7 @@ from crewai.tools import tool
 def model(*, stream: bool) -> LLM:
     return LLM(
         model=f"openai/{errand.MODEL}",
-        base_url=errand.BASE_URL,
+        base_url=errand.BASE_URL,  # without it a model that CrewAI does not know by name is refused
         api_key=errand.KEY,
         stream=stream,
         default_headers=errand.HEADERS,

@@ -16,7 +16,6 @@ OPTIONS: dict[str, Any] = {
     "model": f"openai/{errand.MODEL}",
     "api_key": errand.KEY,
     "extra_headers": errand.HEADERS,
-    "extra_query": errand.QUERY,
 }
 TOOLS: Any = [{"type": "function", "function": function} for function in errand.functions()]
 

@@ -29,7 +29,6 @@ def work(task: str) -> object:
         **settings.get("model_kwargs", {}),
         "api_key": errand.KEY,
         "extra_headers": errand.HEADERS,
-        "extra_query": errand.QUERY,
     }
     settings.pop("model_class", None)
     options = {key: value for key, value in CONFIG["agent"].items() if key not in ("mode", "agent_class")}

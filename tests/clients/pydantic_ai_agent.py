@@ -10,9 +10,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-client = AsyncOpenAI(
-    base_url=errand.BASE_URL, api_key=errand.KEY, default_headers=errand.HEADERS, default_query=errand.QUERY
-)
+client = AsyncOpenAI(api_key=errand.KEY, default_headers=errand.HEADERS, default_query=errand.QUERY)
 model = OpenAIChatModel(errand.MODEL, provider=OpenAIProvider(openai_client=client))
 agent = Agent(model, system_prompt=errand.SYSTEM, tools=list(errand.TOOLS.values()))
 plain = Agent(model)

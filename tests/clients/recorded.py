@@ -16,7 +16,8 @@ from clients.scripted_server import Seen, scripted_server
 from rotoscope.traces import Trace, load
 
 AGENTS = Path(__file__).parent
-PATIENCE_S = 180.0
+AT_ONCE = 2
+PATIENCE_S = 300.0
 """Only a client that hangs takes as long."""
 RUN_AGENT = """\
 ln "$RECORDINGS"/*.journal.jsonl "$RECORDINGS"/kept.jsonl
@@ -42,12 +43,22 @@ class Recorded:
     canaries: Sequence[str] = field(repr=False)
 
 
-def record_client(name: str, python: Path, folder: Path, *options: str) -> Recorded:
-    """Record one run of a client's agent, and fail with what it said where it failed."""
-    return asyncio.run(_record(name, python, folder, options))
+def record_clients(environments: Path, names: Sequence[str], folder: Path) -> dict[str, Recorded | BaseException]:
+    """Record one run of each client's agent, some of them at the same time; return the error where one failed."""
+
+    async def record_all() -> list[Recorded | BaseException]:
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def record(name: str) -> Recorded:
+            async with slots:
+                return await _record(name, environments / name / "bin/python", folder / name)
+
+        return await asyncio.gather(*map(record, names), return_exceptions=True)
+
+    return dict(zip(names, asyncio.run(record_all()), strict=True))
 
 
-async def _record(name: str, python: Path, folder: Path, options: Sequence[str]) -> Recorded:
+async def _record(name: str, python: Path, folder: Path) -> Recorded:
     canaries = [_canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
     of_agent, of_server = canaries[:AGENT_CANARIES], canaries[AGENT_CANARIES:]
     words = Words(*of_server)
@@ -57,7 +68,7 @@ async def _record(name: str, python: Path, folder: Path, options: Sequence[str])
     agent = AGENTS / f"{name.replace('-', '_')}_agent.py"
     async with scripted_server(Script(words), says_in_errors=words.error) as server:
         command = [sys.executable, "-m", "rotoscope", "record", "--upstream", f"{server.url}/v1"]
-        command += ["-o", str(folder / "recordings"), *options]
+        command += ["-o", str(folder / "recordings")]
         command += ["--", "sh", "-c", RUN_AGENT, str(python), str(agent)]
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -73,7 +84,8 @@ async def _record(name: str, python: Path, folder: Path, options: Sequence[str])
         except TimeoutError:
             process.terminate()
             said, _ = await process.communicate()
-    assert process.returncode == 0, f"{said.decode()}\n{log.read_text()[-4000:]}"
+    agent_said = log.read_text()[-4000:] if log.exists() else "the agent was not started"
+    assert process.returncode == 0, f"{said.decode()}\n{agent_said}"
     (path,) = (folder / "recordings").glob("*.trace.json")
     return Recorded(name, load(path), server.seen, folder / "recordings", said, canaries)
 

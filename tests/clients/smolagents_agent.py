@@ -31,7 +31,6 @@ def population(town: str) -> str:
 
 model = OpenAIModel(
     errand.MODEL,
-    api_base=errand.BASE_URL,
     api_key=errand.KEY,
     client_kwargs={"default_headers": errand.HEADERS, "default_query": errand.QUERY},
 )

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from captured_simulator import Place, replayed
-from clients.recorded import Recorded, record_client
+from clients.recorded import Recorded
 from clients.truth import common, findings, true_calls
 from forest_truth import Truth
 
@@ -23,13 +23,6 @@ WITHOUT_TOOLS = {"aider": "has none", "smolagents": "sends what tools told as te
 WITHOUT_FAN_OUT = {"aider"}
 LEAVES_NO_STREAM = {"aider", "crewai", "mini-swe-agent"}
 TOOL_MS = 20.0
-
-
-@pytest.fixture(scope="module")
-def recorded(request: pytest.FixtureRequest, environments: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """One recorded run of a client."""
-    python = environments / request.param / "bin/python"
-    return record_client(request.param, python, tmp_path_factory.mktemp(request.param))
 
 
 def test_every_request_is_a_call_or_an_attempt_at_one(recorded: Recorded) -> None:
@@ -56,7 +49,7 @@ def test_a_stream_that_was_left_is_a_cancelled_call(recorded: Recorded) -> None:
     assert bool(cancelled) == (recorded.client not in LEAVES_NO_STREAM)
     for one in cancelled:
         assert 0 < one.generation.generated < len(one.generation.output_ids)
-        assert one.call.completion_tokens_source == "estimate"
+        assert one.call.completion_tokens_source not in (None, "usage")
         assert 0.5 < one.call.completion_tokens / one.generation.generated < 2.0
 
 
