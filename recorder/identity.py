@@ -1,11 +1,24 @@
 """Who sends a request, by what it says itself: our own headers first, then those of the clients that have some.
 
+A request is read by its headers alone where they name anybody, else by its body. What is found is a session, who sends
+within it, and who began that one. Clients differ in what their ids mean:
+
+| client | session | who sends | who began that one |
+| --- | --- | --- | --- |
+| ours | | `x-rotoscope-branch` | `x-rotoscope-parent` |
+| Claude Code | `x-claude-code-session-id`, body `metadata.user_id` | `-agent-id`; none: the main agent | `-parent-agent-id` |
+| Codex | `session-id`, `session_id`, body `client_metadata`, `prompt_cache_key` | `thread-id` | `x-codex-parent-thread-id` |
+| opencode | | `x-session-id`, `x-session-affinity` | `x-parent-session-id` |
+| Dynamo | | `x-dynamo-session-id` | `x-dynamo-parent-session-id` |
+| LiteLLM | `x-litellm-session-id`, `-trace-id`, body `litellm_session_id` | | |
+| Helicone | `helicone-session-id` | `helicone-session-path` | the path above it |
+
 The texts are names from outside: they live until their digests are taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,18 +29,6 @@ from rotoscope.traces.journal import ThreadSource
 BRANCH_HEADER = "x-rotoscope-branch"
 PARENT_HEADER = "x-rotoscope-parent"
 
-_CLIENTS: tuple[tuple[str, str, str], ...] = (
-    ("x-claude-code-session-id", "x-claude-code-agent-id", "x-claude-code-parent-agent-id"),
-    ("session-id", "thread-id", "x-codex-parent-thread-id"),
-    ("x-dynamo-parent-session-id", "x-dynamo-session-id", "x-dynamo-parent-session-id"),
-    ("", "x-dynamo-session-id", ""),
-    ("", "x-session-id", "x-parent-session-id"),
-    ("", "x-litellm-session-id", ""),
-    ("", "helicone-session-id", ""),
-)
-"""Headers of a session, of who sends within it, and of who began that one; the first line whose session is there, or
-whose sender is there where it has no session, holds."""
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -35,7 +36,7 @@ class Identity:
 
     session: str = field(default="", repr=False)
     thread: str = field(default="", repr=False)
-    """Who within the session; empty for the one that began it."""
+    """Who within the session; empty for the one that began it, or where nothing is said of that."""
     parent: str = field(default="", repr=False)
     has_parent: bool = False
     """Whether another one of the session began this one."""
@@ -44,30 +45,109 @@ class Identity:
 
 
 NOBODY = Identity()
+Headers = Mapping[str, str]
+Body = Mapping[str, Any]
 
 
-def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
+def identify(headers: Headers, body: Body) -> Identity:
     """Return who sends a request; `headers` are looked up without regard to case by the caller's mapping."""
-    if branch := headers.get(BRANCH_HEADER):
-        parent = headers.get(PARENT_HEADER)
-        return Identity("", branch, parent or "", has_parent=parent is not None, source="own")
-    for session_header, thread_header, parent_header in _CLIENTS:
-        session, thread = headers.get(session_header) or "", headers.get(thread_header) or ""
-        if session or (thread and not session_header):
-            parent = headers.get(parent_header) if parent_header else None
-            has_parent = bool(thread) and bool(session_header or parent)
-            return Identity(session, thread, parent or "", has_parent=has_parent, source="client")
-    session = _session_of(body)
-    return Identity(session, source="client") if session else NOBODY
+    found = (read(headers) for read in _BY_HEADERS)
+    by_headers = next((identity for identity in found if identity.source), NOBODY)
+    return by_headers if by_headers.source else _by_body(body)
 
 
-def _session_of(body: Mapping[str, Any]) -> str:
-    """Return the session that a body names."""
+def session_of(headers: Headers) -> tuple[str, str]:
+    """Return the session that a request is of, and the one that began that one; empty where nothing is said.
+
+    Sessions of clients that name no other than the one that sends are those. The trace of `traceparent` is taken last:
+    it is evidence of a session, but may as well be of one request.
+    """
+    identity = next((x for read in _BY_HEADERS[1:] if (x := read(headers)).source), NOBODY)
+    if identity.session or identity.thread:
+        return identity.session or identity.thread, "" if identity.session else identity.parent
+    parts = headers.get("traceparent", "").split("-")
+    is_trace = len(parts) >= 4 and len(parts[1]) == 32 and parts[1].strip("0")
+    return (parts[1] if is_trace else ""), ""
+
+
+def _ours(headers: Headers) -> Identity:
+    branch, parent = headers.get(BRANCH_HEADER), headers.get(PARENT_HEADER)
+    if not branch:
+        return NOBODY
+    return Identity("", branch, parent or "", has_parent=parent is not None, source="own")
+
+
+def _claude_code(headers: Headers) -> Identity:
+    """Read the headers of Claude Code: its main agent has a session only, and began those that name no other."""
+    agent = headers.get("x-claude-code-agent-id") or ""
+    parent = headers.get("x-claude-code-parent-agent-id") or ""
+    return _client(headers.get("x-claude-code-session-id"), agent, parent, has_parent=bool(agent))
+
+
+def _codex(headers: Headers) -> Identity:
+    """Read the headers of Codex, whose first thread has an id like all others, and may name a session of the same id."""
+    session = headers.get("session-id") or headers.get("session_id")
+    thread = headers.get("thread-id") or headers.get("conversation_id") or ""
+    parent = headers.get("x-codex-parent-thread-id") or ""
+    is_agent = bool(parent or headers.get("x-openai-subagent"))
+    return _client(session, thread, parent, has_parent=is_agent and parent != thread)
+
+
+def _threads(*names: str, parent: str) -> Callable[[Headers], Identity]:
+    """Return a reader of ids that are each who sends, and name who began that one."""
+
+    def read(headers: Headers) -> Identity:
+        thread = next((value for name in names if (value := headers.get(name))), "")
+        above = headers.get(parent) or ""
+        return Identity("", thread, above, has_parent=bool(above), source="client") if thread else NOBODY
+
+    return read
+
+
+def _litellm(headers: Headers) -> Identity:
+    return _client(headers.get("x-litellm-session-id") or headers.get("x-litellm-trace-id"))
+
+
+def _helicone(headers: Headers) -> Identity:
+    path = (headers.get("helicone-session-path") or "").strip("/")
+    above = path.rpartition("/")[0]
+    return _client(headers.get("helicone-session-id"), path, above, has_parent=bool(above))
+
+
+_BY_HEADERS: tuple[Callable[[Headers], Identity], ...] = (
+    _ours,
+    _claude_code,
+    _codex,
+    _threads("x-dynamo-session-id", parent="x-dynamo-parent-session-id"),
+    _threads("x-session-id", "x-session-affinity", parent="x-parent-session-id"),
+    _litellm,
+    _helicone,
+)
+
+
+def _client(session: str | None, thread: str = "", parent: str = "", *, has_parent: bool = False) -> Identity:
+    if not session:
+        return NOBODY
+    return Identity(session, thread, parent if has_parent else "", has_parent=has_parent, source="client")
+
+
+def _by_body(body: Body) -> Identity:
     metadata = body.get("metadata")
-    if isinstance(metadata, dict) and isinstance(user := metadata.get("user_id"), str):
-        return _session_of_user(user)
-    session = body.get("litellm_session_id")
-    return session if isinstance(session, str) else ""
+    if isinstance(metadata, dict) and (session := _session_of_user(_text(metadata.get("user_id")))):
+        return _client(session)
+    if isinstance(codex := body.get("client_metadata"), dict):
+        named = {name: _text(value) for name, value in codex.items() if isinstance(name, str)}
+        identity = _codex(named | {"thread-id": named.get("thread-id") or named.get("thread_id", "")})
+        if identity.source:
+            return identity
+        if thread := named.get("x-codex-window-id", "").partition(":")[0]:
+            parent = named.get("x-codex-parent-thread-id", "")
+            return Identity("", thread, parent, has_parent=bool(parent), source="client")
+    return _client(_text(body.get("litellm_session_id")) or _text(body.get("prompt_cache_key")))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _session_of_user(user: str) -> str:
@@ -76,5 +156,4 @@ def _session_of_user(user: str) -> str:
         named = orjson.loads(user)
     except orjson.JSONDecodeError:
         return user.rpartition("_session_")[2] if "_session_" in user else ""
-    session = named.get("session_id") if isinstance(named, dict) else None
-    return session if isinstance(session, str) else ""
+    return _text(named.get("session_id")) if isinstance(named, dict) else ""
