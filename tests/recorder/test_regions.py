@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from chat_wire import Wire, assistant, system, user
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.links import Linker
 from rotoscope.recorder.regions import Lanes, find_lanes
+from rotoscope.traces.journal import CallOpened
+from rotoscope.traces.model import Branch
 
 
 def lanes_of(*calls: tuple[str, float, float]) -> Lanes:
@@ -88,3 +92,75 @@ def test_a_call_that_never_ended_overlaps_with_all_that_follow() -> None:
 
 def test_a_call_that_begins_as_another_ends_does_not_overlap() -> None:
     assert lanes_of(("root", 0, 1), ("a", 1, 2), ("b", 2, 3)).regions == []
+
+
+def branches_of(*calls: tuple[str, str, float, float]) -> dict[str, tuple[Branch | None, str | None]]:
+    """Return branch and evidence of agents; a call is (who, who began that one, start, end), all with ids."""
+    wire = Wire()
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(name for name, *_ in calls))}
+    lists = {name: [system("s"), user(name)] for name in numbers}
+    open_calls = {}
+    moments = [(start, 1, index) for index, (_, _, start, _) in enumerate(calls)]
+    for at, is_start, index in sorted([*moments, *((end, 0, index) for index, (*_, end) in enumerate(calls))]):
+        name = calls[index][0]
+        if is_start:
+            open_calls[index] = wire.ask(lists[name], at=at)
+        else:
+            wire.answer(open_calls[index], assistant(f"answer {index}"), at=at)
+            lists[name] = [*lists[name], assistant(f"answer {index}"), user("go on")]
+    order = sorted(range(len(calls)), key=lambda index: calls[index][2])
+    records = []
+    for record in wire.written().records:
+        if isinstance(record, CallOpened):
+            name, parent, *_ = calls[order[record.call]]
+            above = numbers[parent] if parent else None
+            record = replace(record, thread=numbers[name], parent=above, thread_source="own")
+        records.append(record)
+    run = gather(records)
+    turns = find_turns(run, Linker(run).find())
+    lanes = find_lanes(run.calls, turns)
+    evidence = {region.number: region.evidence for region in lanes.regions}
+    found: dict[str, tuple[Branch | None, str | None]] = {}
+    for call, turn in zip(run.calls, turns, strict=True):
+        branch = lanes.branches[turn.conversation]
+        found[calls[order[call.number]][0]] = branch, evidence[branch[0]] if branch else None
+    return found
+
+
+def test_agents_have_branches_below_those_that_began_them() -> None:
+    found = branches_of(
+        ("m", "", 0, 1),
+        ("a", "m", 2, 3),
+        ("b", "m", 2, 4),
+        ("a1", "a", 4, 5),
+        ("a2", "a", 4, 6),
+        ("a", "m", 7, 8),
+        ("m", "", 9, 10),
+    )
+
+    assert found == {
+        "m": (None, None),
+        "a": ((0, 0), "own"),
+        "b": ((0, 1), "own"),
+        "a1": ((1, 0), "own"),
+        "a2": ((1, 1), "own"),
+    }
+
+
+def test_agents_one_after_another_are_regions_of_their_own() -> None:
+    found = branches_of(("m", "", 0, 1), ("a", "m", 2, 3), ("b", "m", 4, 5), ("m", "", 6, 7))
+
+    assert [found[name][0] for name in "ab"] == [(0, 0), (1, 0)]
+
+
+def test_an_agent_that_its_parent_does_not_wait_for_has_a_region_of_its_own() -> None:
+    found = branches_of(("m", "", 0, 1), ("a", "m", 2, 3), ("b", "m", 2, 9), ("m", "", 4, 5), ("m", "", 10, 11))
+
+    assert [found[name][0] for name in "ab"] == [(0, 0), (1, 0)]
+
+
+def test_a_region_begins_before_the_call_in_flight_of_the_one_that_began_it() -> None:
+    lanes = lanes_of(("root", 0, 1), ("root", 2, 5), ("a", 3, 4), ("root", 6, 7))
+    (region,) = lanes.regions
+
+    assert (region.begins_before, region.start_ms, region.evidence) == (1, 2000.0, "time")
