@@ -107,17 +107,19 @@ def _audit_entry(
 def _check_file(path: Path, findings: FileFindings, census: Census, kinds: Sequence[Kind]) -> None:
     _check_name(path.name, "file name", findings)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            findings.add(f"is greater than {MOST_BYTES:,} bytes, which no recording is")
-            return
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            kind = next((one for one in kinds if one.recognises(path.name, head)), None)
+            if kind is None:
+                findings.add(
+                    "is of no kind that may be shown; expected one of " + ", ".join(one.title for one in kinds)
+                )
+            elif path.stat().st_size > MOST_BYTES:
+                findings.add(f"is greater than {MOST_BYTES:,} bytes, which no recording is")
+            else:
+                kind.check(head + file.read(), findings, census)
     except OSError as error:
         raise UnusableInput(f"{findings.file}: cannot be read: {error.strerror}") from error
-    kind = next((one for one in kinds if one.recognises(path.name, data[:HEAD_BYTES])), None)
-    if kind is None:
-        findings.add("is of no kind that may be shown; expected one of " + ", ".join(one.title for one in kinds))
-    else:
-        kind.check(data, findings, census)
 
 
 def _check_name(name: str, kind: str, findings: FileFindings) -> None:

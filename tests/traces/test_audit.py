@@ -13,9 +13,9 @@ from hypothesis import given
 from strategies import traces
 
 from rotoscope.testing import make_trace
-from rotoscope.traces.audit import Audit, audit
+from rotoscope.traces.audit import MOST_BYTES, Audit, audit
 from rotoscope.traces.audit_census import Census
-from rotoscope.traces.audit_findings import FileFindings, Findings
+from rotoscope.traces.audit_findings import MOST_FINDINGS, FileFindings, Findings
 from rotoscope.traces.audit_kinds import check_trace
 from rotoscope.traces.canary import Canaries
 from rotoscope.traces.corpus import Member, write_manifest
@@ -295,3 +295,18 @@ def test_the_census_says_what_lengths_tell(tmp_path: Path) -> None:
         "lengths are multiples of 10, times of less than 1 ms: 6 of 28 have digits behind the point, publish rounds them",
         "times: 28, up to 0.5 s from the start",
     ]
+
+
+def test_a_file_that_no_recording_is_as_great_as_is_not_read(tmp_path: Path) -> None:
+    path = put(tmp_path, WHOLE)
+    os.truncate(path, MOST_BYTES + 1)
+
+    assert findings_of(tmp_path) == ["run-0001.trace.json: is greater than 1,073,741,824 bytes, which no recording is"]
+
+
+def test_what_of_many_findings_is_not_kept_is_counted(tmp_path: Path) -> None:
+    put(tmp_path, trace_with(lambda whole: whole["events"].extend([SECRET] * 2 * MOST_FINDINGS)))
+
+    done = audited(tmp_path)
+
+    assert (len(done.findings.kept), done.findings.total) == (MOST_FINDINGS, 2 * MOST_FINDINGS)
