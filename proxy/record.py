@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rotoscope.proxy.child import Child
 from rotoscope.proxy.gateway import Gateway
+from rotoscope.proxy.names_file import NamesFile
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished, RecordedRun, begin
 from rotoscope.proxy.standing import Standing, keep_prompts_off_the_disk, standing
@@ -41,6 +42,8 @@ class RecordOptions:
     """Shared with other recordings; None where this one stands alone."""
     tokenizer: Tokenizer | None = None
     """What counts texts where the server does not."""
+    names: NamesFile | None = None
+    """Where names are written, if they are asked for."""
 
 
 def chosen_upstream(given: str | None, environment: Mapping[str, str]) -> Upstream:
@@ -71,14 +74,21 @@ def record(options: RecordOptions) -> int:
 
     Raises UnusableInput when the folder cannot be written or the command cannot be started.
     """
-    tokenizer = None if options.tokenizer is None else options.tokenizer.name
-    return asyncio.run(_run(options, begin(claim(options.folder), options.campaign, tokenizer=tokenizer)))
+    how = Standing(
+        options.upstream,
+        options.folder,
+        options.campaign or Campaign(),
+        options.measure,
+        options.tokenizer,
+        names=options.names,
+    )
+    place, keeps_names = claim(options.folder), options.names is not None
+    run = begin(place, options.campaign, tokenizer=how.tokenizer_name, keeps_names=keeps_names)
+    return asyncio.run(_run(options, how, run))
 
 
-async def _run(options: RecordOptions, run: RecordedRun) -> int:
+async def _run(options: RecordOptions, how: Standing, run: RecordedRun) -> int:
     ended: list[Finished] = []
-    campaign = options.campaign or Campaign()
-    how = Standing(options.upstream, options.folder, campaign, options.measure, options.tokenizer)
     child = Child()
     with child.signals_forwarded():
         async with standing(how, finished=lambda finished, _: ended.append(finished), first=run) as stood:
@@ -105,7 +115,7 @@ def _nothing_recorded(gateway: Gateway, *, in_trouble: bool) -> str:
     elif in_trouble:
         reason = "what the recorder could not do is told above"
     elif gateway.requests:
-        reason = f"{counted(gateway.requests, 'request')} came, none to /chat/completions"
+        reason = f"{counted(gateway.requests, 'request')} came, none of them a call"
     else:
         reason = (
             f"no request came; clients that do not read {' or '.join(BASE_URL_VARIABLES[:2])} "

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from rotoscope.proxy.place import Place, claim
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.names import Names
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.journal import JournalWriter
@@ -69,6 +70,10 @@ class RecordedRun(Run):
     place: Place | None = field(kw_only=True)
     """None where nothing could be claimed in the folder."""
     journal: BinaryIO = field(kw_only=True, repr=False)
+    names: Names | None = field(kw_only=True, default=None, repr=False)
+    """Where names are asked for."""
+    called: str = field(kw_only=True, default="", repr=False)
+    """How its clients call it: the name or session that holds its requests together."""
 
     @property
     def name(self) -> str:
@@ -148,27 +153,39 @@ class Finished:
     """Why it is not where it should be, empty when all is well."""
 
 
-def begin(place: Place, campaign: Campaign | None, *, tokenizer: str | None = None) -> RecordedRun:
+def begin(
+    place: Place, campaign: Campaign | None, *, tokenizer: str | None = None, keeps_names: bool = False
+) -> RecordedRun:
     """Begin a run at a place that was claimed for it; `tokenizer` counts its texts. Raises UnusableInput."""
     try:
         journal = place.open_journal()
     except OSError as error:
         raise UnusableInput(f"{place.journal}: cannot be written: {error.strerror}") from error
-    return _run(place.journal.parent, place, journal, campaign=campaign, tokenizer=tokenizer)
+    recorder, names = _recorder(journal, campaign, tokenizer=tokenizer, keeps_names=keeps_names)
+    return RecordedRun(recorder, folder=place.journal.parent, place=place, journal=journal, names=names)
 
 
-def begin_in(folder: Path, campaign: Campaign | None, *, tokenizer: str | None = None) -> RecordedRun:
+def begin_in(
+    folder: Path, campaign: Campaign | None, *, tokenizer: str | None = None, keeps_names: bool = False
+) -> RecordedRun:
     """Begin a run under the next free number of a folder; in memory alone where that cannot be. Never raises."""
     try:
-        return begin(claim(folder), campaign, tokenizer=tokenizer)
+        return begin(claim(folder), campaign, tokenizer=tokenizer, keeps_names=keeps_names)
     except UnusableInput as error:
         _log.warning("%s: the recording goes on in memory", error)
-    return _run(folder, None, open(os.devnull, "wb", buffering=0), campaign=campaign, tokenizer=tokenizer)
+    journal = open(os.devnull, "wb", buffering=0)  # noqa: SIM115 - the run closes it
+    recorder, names = _recorder(journal, campaign, tokenizer=tokenizer, keeps_names=keeps_names)
+    return RecordedRun(recorder, folder=folder, place=None, journal=journal, names=names)
 
 
-def _run(
-    folder: Path, place: Place | None, journal: BinaryIO, *, campaign: Campaign | None, tokenizer: str | None
-) -> RecordedRun:
-    key, id_ = (campaign.key, campaign.id) if campaign is not None else (None, None)
-    recorder = Recorder(JournalWriter(journal), key=key, campaign=id_, tokenizer=tokenizer)
-    return RecordedRun(recorder, folder=folder, place=place, journal=journal)
+def _recorder(
+    journal: BinaryIO, campaign: Campaign | None, *, tokenizer: str | None, keeps_names: bool
+) -> tuple[Recorder, Names | None]:
+    writer, names = JournalWriter(journal), Names() if keeps_names else None
+    if campaign is None:
+        return Recorder(writer, tokenizer=tokenizer, names=names), names
+    shared = campaign.domain_of
+    recorder = Recorder(
+        writer, key=campaign.key, campaign=campaign.id, tokenizer=tokenizer, domain_of=shared, names=names
+    )
+    return recorder, names

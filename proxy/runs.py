@@ -94,7 +94,7 @@ class Runs:
             if len(self._open) >= MOST_OPEN:
                 self._end_quietest()
             run = self._open[key] = self._begin()
-            run.last_s = self._clock()
+            run.last_s, run.called = self._clock(), key.value
         return run
 
     async def end(self, name: str) -> Finished | None:

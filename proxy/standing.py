@@ -18,6 +18,7 @@ from rotoscope.proxy.desk import desk_of
 from rotoscope.proxy.door import Door
 from rotoscope.proxy.gateway import Gateway, Notice
 from rotoscope.proxy.measure import Measurer
+from rotoscope.proxy.names_file import NamesFile
 from rotoscope.proxy.run import Finished, RecordedRun, begin_in
 from rotoscope.proxy.runs import Runs
 from rotoscope.proxy.telling import tell_kind_of_error
@@ -56,6 +57,13 @@ class Standing:
     ports: Sequence[int] = (0,)
     door: Door = field(default_factory=Door)
     drain_s: float = DRAIN_S
+    names: NamesFile | None = None
+    """Where the names of the runs are written, if they are asked for."""
+
+    @property
+    def tokenizer_name(self) -> str | None:
+        """What the tokenizer is called in traces."""
+        return None if self.tokenizer is None else self.tokenizer.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +94,9 @@ async def standing(
         _measuring(how, session, notice) as measurer,
         _counting(how, notice) as counting,
     ):
-        tokenizer = None if how.tokenizer is None else how.tokenizer.name
         runs = Runs(
-            lambda: begin_in(how.folder, how.campaign, tokenizer=tokenizer),
-            finished=finished,
+            lambda: begin_in(how.folder, how.campaign, tokenizer=how.tokenizer_name, keeps_names=how.names is not None),
+            finished=_noted(how.names, finished),
             settle=lambda: _settle(measurer, counting),
             by_session=how.by_session,
             idle_s=how.idle_s,
@@ -148,6 +155,18 @@ async def _counting(how: Standing, notice: Notice) -> AsyncIterator[Counting | N
     counting = Counting(CounterProcess(how.tokenizer), notice=notice)
     async with _task(counting.run()):
         yield counting
+
+
+def _noted(names: NamesFile | None, finished: Callable[[Finished, str], None]) -> Callable[[Finished, str], None]:
+    """Let the names of each run be written down before it is told."""
+    if names is None:
+        return finished
+
+    def noted(one: Finished, name: str) -> None:
+        names.add(one)
+        finished(one, name)
+
+    return noted
 
 
 async def _settle(measurer: Measurer | None, counting: Counting | None) -> None:

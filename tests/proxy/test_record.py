@@ -224,8 +224,8 @@ def test_what_cannot_be_recorded_fails_in_one_sentence_before_the_command_starts
             "refused({'model': 'm', 'messages': [{'role': 'user', 'content': 'x'}]})",
             "1 call came, and the server answered",
         ),
-        ("call({'x': 'y'}, '/unknown')", "1 request came, none to /chat/completions"),
-        ("call({'input': 'x'}, '/responses')", "what the recorder could not do is told above"),
+        ("call({'x': 'y'}, '/unknown')", "1 request came, none of them a call"),
+        ("call({'prompt': 'x'}, '/api/generate')", "what the recorder could not do is told above"),
     ],
 )
 def test_nothing_recorded_is_said_with_its_usual_cause_and_leaves_nothing(

@@ -16,6 +16,7 @@ from loopback import CHAT, PATIENCE_S, WHOLE, chat_answer, chat_chunk, exchange_
 from tokenizer_files import word_tokenizer
 
 from rotoscope.proxy.door import Door
+from rotoscope.proxy.names_file import names_file
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.upstream import upstream_given
@@ -93,6 +94,29 @@ def test_runs_have_a_trace_each_and_one_id_for_the_prefix_they_share(tmp_path: P
     assert calls_of(ended) == [1, 2, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"run-000{i}.trace.json" for i in (1, 2, 3)]
     assert len({shared.id for one in ended if one.trace for shared in one.trace.shared_prefixes}) == 1
+
+
+def test_cache_domains_have_one_number_in_all_runs(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, stood: Stood, _: Upstream) -> None:
+        for run, model in (("a", "x"), ("a", "y"), ("b", "y"), ("b", "x")):
+            body = {"model": model, "messages": WHOLE["messages"]}
+            await (await client.post(f"{stood.gateway.origin}/run/{run}{CHAT}", json=body)).read()
+
+    ended = played(tmp_path, play)
+
+    assert [[call.domain for call in one.trace.calls()] for one in ended if one.trace] == [[0, 1], [1, 0]]
+
+
+def test_names_are_written_where_they_are_asked_for_and_nowhere_else(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, stood: Stood, _: Upstream) -> None:
+        await ask(client, f"{stood.gateway.origin}/run/secret{CHAT}")
+
+    played(tmp_path / "traces", play, names=names_file(tmp_path / "names", tmp_path / "traces"))
+
+    (line,) = (tmp_path / "names").read_text().splitlines()
+    assert json.loads(line)["run"] == "secret"
+    assert json.loads(line)["models"] == {"0": "m"}
+    assert not any(b"secret" in content for content in contents(tmp_path / "traces"))
 
 
 def test_nothing_that_is_for_the_gateway_reaches_the_upstream(tmp_path: Path) -> None:

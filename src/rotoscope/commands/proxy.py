@@ -47,6 +47,9 @@ def proxy(
     runs_by: Annotated[
         RunsBy, typer.Option(help="Whether a client's own session is a run, or named runs only.")
     ] = RunsBy.session,
+    names: Annotated[
+        Path | None, typer.Option(help="Private file for real names of tools, models and runs, which no trace holds.")
+    ] = None,
     idle: Annotated[float, typer.Option(help="Seconds without a request after which a run has ended.", min=1)] = 300.0,
 ) -> None:
     """Stand before a server until interrupted, and write a content-free trace of each run that passes.
@@ -56,6 +59,7 @@ def proxy(
     import os
 
     from rotoscope.proxy.campaign import chosen_campaign
+    from rotoscope.proxy.names_file import names_file
     from rotoscope.proxy.record import chosen_upstream
     from rotoscope.proxy.service import DRAIN_S, Service, chosen_door, serve
     from rotoscope.proxy.standing import Standing
@@ -76,6 +80,7 @@ def proxy(
             ports=port or (8484,),
             door=door,
             drain_s=DRAIN_S,
+            names=names_file(names, folder) if names else None,
         )
         status = serve(Service(how, campaign or ""))
     raise typer.Exit(status)

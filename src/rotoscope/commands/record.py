@@ -28,6 +28,9 @@ def record(
     campaign: Annotated[
         str | None, typer.Option(help="Campaign that the recording shares with others, so that prefixes have one id.")
     ] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="Private file for real names of tools, models and runs, which no trace holds.")
+    ] = None,
     each: Annotated[
         Path | None,
         typer.Option(help="File with a task a line, - for standard input: run the command for each, in place of {}."),
@@ -41,6 +44,7 @@ def record(
     import os
 
     from rotoscope.proxy.campaign import chosen_campaign
+    from rotoscope.proxy.names_file import names_file
     from rotoscope.proxy.record import RecordOptions, chosen_upstream
     from rotoscope.proxy.record import record as run
     from rotoscope.proxy.standing import Standing
@@ -51,9 +55,10 @@ def record(
 
     chosen, counter = chosen_upstream(upstream, os.environ), chosen_tokenizer(tokenizer)
     with chosen_campaign(campaign, os.environ) as named:
+        private = names_file(names, folder) if names else None
         if each is None:
-            status = run(RecordOptions(command, chosen, folder, measure, named, counter))
+            status = run(RecordOptions(command, chosen, folder, measure, named, counter, private))
         else:
-            how = Standing(chosen, folder, named or Campaign(), measure, counter)
+            how = Standing(chosen, folder, named or Campaign(), measure, counter, names=private)
             status = record_each(SuiteOptions(command, read_tasks(each), how, jobs))
     raise typer.Exit(status)
