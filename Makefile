@@ -65,8 +65,9 @@ test-data: environment ## replay and convert the published traces whole, with th
 		tests/traces/formats/test_records_data_law.py
 
 INPUTS ?= 1000000
-fuzz: environment ## feed so many damaged files (INPUTS) to every reader of trace formats
+fuzz: environment ## feed so many damaged inputs (INPUTS) to every reader of trace formats and every dialect
 	$(python) scripts/fuzz_readers.py --inputs $(INPUTS)
+	$(python) scripts/fuzz_dialects.py --inputs $(INPUTS)
 
 bench-engine: ## compare with real engines: vLLM, Dynamo's mocker and llama-server, in environments of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples

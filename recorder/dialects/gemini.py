@@ -107,7 +107,7 @@ def _brought(content: Any) -> Iterator[dict[str, Any]]:
         yield {}
         return
     parts = content.get("parts")
-    parts = parts if isinstance(parts, list) else [parts]
+    parts = parts if isinstance(parts, list) and parts else [parts]
     if content.get("role") == "model":
         yield assistant_message(_pieces(parts))
         return

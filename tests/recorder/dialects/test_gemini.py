@@ -190,6 +190,13 @@ def test_sampling_changes_no_prompt() -> None:
     assert asked.choices == 2
 
 
+@pytest.mark.parametrize("parts", [[], None, [None], [{}], ""])
+def test_a_content_without_parts_is_an_empty_message(parts: Any) -> None:
+    assert (
+        len(exact_forms({"role": "user", "parts": parts})) == len(exact_forms({"role": "model", "parts": parts})) == 1
+    )
+
+
 def test_results_of_tools_are_messages_of_their_own() -> None:
     content = {"role": "user", "parts": [result("f", "x", id="c1"), result("g", "y"), text("go"), text("on")]}
     messages = chat_messages([content])
