@@ -141,8 +141,10 @@ class OriginFinder:
         if answering := streams.answers.get(ids[index]):
             return Origin("prefix", tuple(answering))
         asked = streams.prompts.get(ids[index], [])
-        if asked and index + 1 < len(ids) and self._is_answer(call, index + 1):
-            return Origin("prefix", tuple(asked))
+        if index + 1 < len(ids):
+            asked = [x for x in asked if self._run.calls[x].end_ms <= call.start_ms]
+            if asked and self._is_answer(call, index + 1):
+                return Origin("prefix", tuple(asked))
         by_text = self._behind_text(call, streams)
         if by_text.calls:
             return by_text
