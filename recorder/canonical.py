@@ -72,7 +72,8 @@ def message_part(message: dict[str, Any]) -> Part:
     """Return the canonical form of one message of a chat."""
     role = _ROLES.get(str(message.get("role")), "user")
     texts, media = _content(message.get("content"))
-    calls = [_tool_call(call) for call in message.get("tool_calls") or () if isinstance(call, dict)]
+    sent = message.get("tool_calls")
+    calls = [_tool_call(call) for call in sent if isinstance(call, dict)] if isinstance(sent, list) else []
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
         calls.append(("", str(legacy.get("name") or ""), _text(legacy.get("arguments"))))

@@ -86,7 +86,7 @@ class Choice(Output):
         if reasoning := reasoning_of(delta):
             self.reasoning.append(reasoning)
             said = True
-        if calls := delta.get("tool_calls"):
+        if (calls := delta.get("tool_calls")) and isinstance(calls, list):
             for call in calls:
                 if isinstance(call, dict):
                     self._add_call(call)

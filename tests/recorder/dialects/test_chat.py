@@ -256,3 +256,9 @@ def test_nothing_said_is_in_the_repr() -> None:
 
     assert "CANARY" not in repr(answer)
     assert "CANARY" not in repr(request(messages=[user("CANARY")], tools=[tool("CANARY")], model="CANARY"))
+
+
+@pytest.mark.parametrize("calls", [3, 0.5, "x", {"id": "a"}, [3]])
+def test_tool_calls_that_are_no_list_of_objects_are_none(calls: Any) -> None:
+    assert stream(delta({"content": "a", "tool_calls": calls})).outputs[0].calls == []
+    assert exact_form({"role": "assistant", "content": "a", "tool_calls": calls}) == exact_form(assistant("a"))
