@@ -27,7 +27,7 @@ from rotoscope.replayer.results import (
 from rotoscope.replayer.summary import Summary
 from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import FileFindings
-from rotoscope.traces.audit_kinds import NOT_OUR_BYTES, Kind, check_numbers, check_type, parsed_or_found
+from rotoscope.traces.audit_kinds import NOT_OUR_BYTES, Kind, check_type, check_values, parsed_or_found
 
 _INTEGER = Annotated[int, Strict(), Ge(-(2**63)), Le(2**64 - 1)]
 _NUMBER = Annotated[float, Strict(), AllowInfNan(False)]
@@ -65,7 +65,7 @@ def check_lines(data: bytes, findings: FileFindings, census: Census, *, kind: ty
             continue
         if orjson.dumps(parsed.value) != line or list(parsed.value) != [one.name for one in fields(kind)]:
             findings.add(NOT_OUR_BYTES, line=number)
-        check_numbers(parsed.value, findings, line=number)
+        check_values(parsed.value, findings, line=number)
         _see_names(parsed.value, findings)
     census.results += len(lines)
 
@@ -84,8 +84,8 @@ def check_summary(data: bytes, findings: FileFindings, census: Census) -> None:
         return
     if orjson.dumps(parsed.value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2) != data:
         findings.add(NOT_OUR_BYTES)
-    check_numbers(body["setup"], findings)
-    check_numbers(body["duration_s"], findings)
+    check_values(body["setup"], findings)
+    check_values(body["duration_s"], findings)
     _see_names(body["setup"], findings)
     if body["notes"]:
         findings.see("notes to read", f"{len(body['notes'])}-in-summary")

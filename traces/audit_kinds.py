@@ -15,7 +15,7 @@ from typing import Any
 from rotoscope.traces import corpus, journal
 from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import PUBLIC_NAME, FileFindings
-from rotoscope.traces.audit_schema import breaches, epoch_like
+from rotoscope.traces.audit_schema import breaches, epoch_like, spelled_texts
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.model import FORMAT_NAME, FORMAT_VERSION, Call, Message, Trace, TraceEvent
 from rotoscope.traces.reader import loads, looks_like_ours
@@ -52,7 +52,7 @@ def check_trace(data: bytes, findings: FileFindings, census: Census) -> None:
         return
     if dumps(trace) != data:
         findings.add(NOT_OUR_BYTES)
-    check_numbers(parsed.value, findings)
+    check_values(parsed.value, findings)
     check_start((getattr(event, "at_ms", None) for event in trace.events), "at_ms", findings)
     see_sources(asdict(trace), findings)
     census.add_trace(trace)
@@ -93,7 +93,7 @@ def check_manifest(data: bytes, findings: FileFindings, census: Census) -> None:
         findings.add("names a file in a way that could be somebody's text", field="traces")
     elif corpus.dump_manifest(places) != data:
         findings.add(NOT_OUR_BYTES)
-    check_numbers(parsed.value, findings)
+    check_values(parsed.value, findings)
     check_start((start_ms for start_ms, _ in places.values()), "start_ms", findings)
 
 
@@ -124,9 +124,9 @@ def check_type(kind: Any, value: Any, findings: FileFindings, *, line: int | Non
     return not found
 
 
-def check_numbers(value: Any, findings: FileFindings, *, line: int | None = None) -> None:
-    """Note numbers that are times since 1970."""
-    for path, what in epoch_like(value):
+def check_values(value: Any, findings: FileFindings, *, line: int | None = None) -> None:
+    """Note numbers that are times since 1970, and hex digits that spell a text; all names in it must be ours."""
+    for path, what in (*epoch_like(value), *spelled_texts(value)):
         findings.add(what, line=line, field=path)
 
 
@@ -196,15 +196,21 @@ def _is_line_allowed(line: bytes, number: int, findings: FileFindings) -> bool:
         return False
     if number == 1:
         header = {key: item for key, item in parsed.value.items() if key not in ("format", "version")}
-        return check_type(journal.JournalHeader, header, findings, line=number)
+        return _is_allowed_and_checked(journal.JournalHeader, header, findings, number)
     body = dict(parsed.value)
     name = body.pop("record", None)
     kind = _RECORDS.get(name) if isinstance(name, str) else None
     if kind is None:
         findings.add("expected a kind of record that is known", line=number, field="record")
         return False
-    check_numbers({key: item for key, item in body.items() if isinstance(item, int | float)}, findings, line=number)
-    return check_type(kind, body, findings, line=number)
+    return _is_allowed_and_checked(kind, body, findings, number)
+
+
+def _is_allowed_and_checked(kind: type, body: dict[str, Any], findings: FileFindings, line: int) -> bool:
+    is_allowed = check_type(kind, body, findings, line=line)
+    if is_allowed:
+        check_values(body, findings, line=line)
+    return is_allowed
 
 
 def _journal_bytes(recorded: journal.Journal) -> bytes:

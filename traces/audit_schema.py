@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -46,6 +47,38 @@ def epoch_like(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         case dict():
             for name, item in value.items():
                 yield from epoch_like(item, f"{path}.{name}" if path else name)
+
+
+def spelled_texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path of every string whose hex digits are those of a text, which random ones are about never."""
+    match value:
+        case str():
+            if spells_text(value):
+                yield path, "hex digits that spell a text"
+        case list():
+            for index, item in enumerate(value):
+                yield from spelled_texts(item, f"{path}[{index}]")
+        case dict():
+            for name, item in value.items():
+                yield from spelled_texts(item, f"{path}.{name}" if path else name)
+
+
+def spells_text(digits: str) -> bool:
+    """Tell whether any eight bytes in a row, of those that hex digits stand for, are small letters and spaces.
+
+    Of random bytes one in 65 million is.
+    """
+    digits = digits.replace("-", "")
+    if len(digits) < 2 * SPELLED_BYTES or len(digits) % 2 or not _HEX.fullmatch(digits):
+        return False
+    data = bytes.fromhex(digits)
+    rows = (data[start : start + SPELLED_BYTES] for start in range(0, len(data) - SPELLED_BYTES + 1, SPELLED_BYTES))
+    return any(not row.strip(_LETTERS) for row in rows)
+
+
+SPELLED_BYTES = 8
+_HEX = re.compile("[0-9a-f]+")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz "
 
 
 @cache

@@ -111,6 +111,7 @@ FIELDS: Sequence[tuple[str, Callable[[dict[str, Any]], object], str]] = [
         lambda t: last_call(t).update(cached_tokens=1_764_460_000),
         r"cached_tokens: a number th",
     ),
+    ("a text in hex", lambda t: t.update(trace_id=b"secret words".hex()), r"trace_id: hex digits that spell a text"),
     ("a process id", lambda t: t.update(pid=4711), r"<name of 3 characters>: unknown field"),
     (
         "digits that are not ASCII",

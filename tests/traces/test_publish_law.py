@@ -209,3 +209,36 @@ def test_a_seed_gives_the_same_bytes(drawn: list[Trace], seed: int, step: int) -
 
     assert [dumps(member.trace) for member in one] == [dumps(member.trace) for member in other]
     assert all(loads(dumps(member.trace)) == member.trace for member in one)
+
+
+@st.composite
+def volatile_traces(draw: st.DrawFn) -> Trace:
+    """Draw traces some of whose prompts would share more with their stream if lines were left out."""
+    trace = draw(sized_traces())
+    streams: dict[Node, int] = {one.id: one.tokens for one in trace.shared_prefixes}
+    streams |= {call.call: call.stream_tokens for call in trace.calls()}
+
+    def volatile(call: Call) -> Call:
+        prefix = call.prefix
+        if prefix.of is None or draw(st.booleans()):
+            return call
+        most = min(call.prompt_tokens, streams[prefix.of])
+        return replace(call, masked=replace(prefix, tokens=draw(st.integers(prefix.tokens, most))))
+
+    events = tuple(volatile(one) if isinstance(one, Call) else one for one in trace.events)
+    return replace(trace, events=events)
+
+
+@settings(max_examples=50)
+@given(volatile_traces(), STEPS)
+def test_what_prompts_would_share_without_their_dates_is_rounded_too(trace: Trace, step: int) -> None:
+    after = rounded(trace, step)
+
+    validate(after)
+    for old, new in zip(trace.calls(), after.calls(), strict=True):
+        assert (old.masked is None) == (new.masked is None)
+        if old.masked is not None and new.masked is not None:
+            assert abs(new.masked.tokens - old.masked.tokens) < step
+            assert new.masked.tokens >= new.prefix.tokens
+    published = published_members(members_of([trace]), PublishOptions(round_tokens=step))[0].trace
+    assert loads(dumps(published)) == published
