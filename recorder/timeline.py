@@ -87,10 +87,16 @@ class Timeline:
     def _is_there(self, branch: Branch | None) -> bool:
         return branch is None or branch in self.cursors
 
-    def _join(self, before: SeenCall, branch: Branch | None, now_ms: float) -> None:
-        """Join the regions that have ended when their branch goes on."""
+    def _join(self, before: SeenCall, branch: Branch | None, now_ms: float, *, asking: SeenCall | None = None) -> None:
+        """Join the regions that have ended when their branch goes on, but with results of tools run beside them.
+
+        A branch that has a call in flight does not wait for anything, so it joins nothing.
+        """
+        if now_ms < self.cursors.get(branch, 0.0):
+            return
         for region in list(self.open[branch]):
-            if region.last_call < before.number and region.end_ms <= now_ms:
+            has_ended = region.last_call < before.number and region.end_ms <= now_ms
+            if has_ended and not _ran_beside(region, asking):
                 self.events.append(ParallelEnd(branch=branch, region=region.number))
                 self.cursors[branch] = max(self.cursors.get(branch, 0.0), region.end_ms)
                 self.agents[branch] = self.agents.get(branch, 0) + region.agents
@@ -105,8 +111,8 @@ class Timeline:
                 later.append(region)
             else:
                 self._start(region, call)
-        self._join(call, branch, call.start_ms)
         asking = self._asking(call, turn)
+        self._join(call, branch, call.start_ms, asking=asking)
         if asking is not None:
             self._run_tools(asking, turn.carries_tools, call, branch)
         self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
@@ -222,3 +228,8 @@ class Timeline:
 
     def _source(self, source: TokenSource) -> TokenSource | None:
         return None if source == self.token_source else source
+
+
+def _ran_beside(region: Region, asking: SeenCall | None) -> bool:
+    """Tell whether a call asked for tools while a region ran of which only that is known: it began none of it."""
+    return asking is not None and region.evidence in ("time", "prefix") and asking.start_ms >= region.start_ms

@@ -198,6 +198,25 @@ def test_the_root_may_go_on_inside_a_region() -> None:
     ]
 
 
+def test_tools_run_beside_a_region_have_their_whole_gap_also_where_that_ends_first() -> None:
+    wire = Wire()
+    first = wire.ask(START, at=0)
+    beside = wire.ask([START[0], user("one")], at=1)
+    wire.answer(first, ASKING, at=2)
+    wire.answer(beside, assistant("x"), at=4)
+    grown = wire.call([*START, ASKING, *RESULTS], assistant("b"), start=6, end=7)
+    wire.call([*grown, user("c")], assistant("d"), start=8, end=9)
+
+    assert told(wire.close())[4:] == [
+        (None, "tool01", 0, 2000.0, 4000.0),
+        (None, "tool02", 0, 2000.0, 4000.0),
+        (None, 2),
+        ("end", 0),
+        (None, "think", 7000.0, 1000.0),
+        (None, 3),
+    ]
+
+
 def test_a_region_after_which_nothing_comes_is_not_joined() -> None:
     wire = Wire()
     wire.call(START, assistant("b"), start=0, end=1)
