@@ -21,6 +21,7 @@ from rotoscope.traces.audit_findings import OUR_NAME, FileFindings, Findings, sh
 from rotoscope.traces.audit_kinds import TRACE_KINDS, Kind
 from rotoscope.traces.canary import Canaries
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.packed_files import is_packed
 
 HEAD_BYTES = 4096
 MOST_BYTES = 1 << 30
@@ -111,9 +112,8 @@ def _check_file(path: Path, findings: FileFindings, census: Census, kinds: Seque
             head = file.read(HEAD_BYTES)
             kind = next((one for one in kinds if one.recognises(path.name, head)), None)
             if kind is None:
-                findings.add(
-                    "is of no kind that may be shown; expected one of " + ", ".join(one.title for one in kinds)
-                )
+                hint = "unpack it" if is_packed(head) else f"expected one of {', '.join(one.title for one in kinds)}"
+                findings.add(f"is of no kind that may be shown; {hint}")
             elif path.stat().st_size > MOST_BYTES:
                 findings.add(f"is greater than {MOST_BYTES:,} bytes, which no recording is")
             else:

@@ -17,13 +17,14 @@ from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import PUBLIC_NAME, FileFindings
 from rotoscope.traces.audit_schema import breaches, epoch_like, spelled_texts
 from rotoscope.traces.errors import TraceError
+from rotoscope.traces.journal import JOURNAL_FORMAT, JOURNAL_VERSION
 from rotoscope.traces.model import FORMAT_NAME, FORMAT_VERSION, Call, Message, Trace, TraceEvent
 from rotoscope.traces.reader import loads, looks_like_ours
 from rotoscope.traces.strict_json import Parsed, parse_strictly
 from rotoscope.traces.writer import EVENT_TYPES, dumps
 
 TOKENIZER = "tokenizer:"
-NOT_OUR_BYTES = "is not spelled as Rotoscope writes it, so that white space or order could hold something: convert it"
+NOT_OUR_BYTES = "is not spelled as Rotoscope writes it, so that white space or order could hold something"
 _EVENT_LINE = b' {"event_type"'
 _RECORDS = journal._KINDS
 _EVENTS: dict[object, type[TraceEvent]] = {name: kind for kind, name in EVENT_TYPES.items() if kind is not Call}
@@ -51,7 +52,7 @@ def check_trace(data: bytes, findings: FileFindings, census: Census) -> None:
         findings.add(_said(error))
         return
     if dumps(trace) != data:
-        findings.add(NOT_OUR_BYTES)
+        findings.add(f"{NOT_OUR_BYTES}: convert or publish it, which writes it anew")
     check_values(parsed.value, findings)
     check_start((getattr(event, "at_ms", None) for event in trace.events), "at_ms", findings)
     see_sources(asdict(trace), findings)
@@ -99,7 +100,7 @@ def check_manifest(data: bytes, findings: FileFindings, census: Census) -> None:
 
 TRACE_KINDS = (
     Kind("trace", lambda name, head: looks_like_ours(head), check_trace),
-    Kind("journal", lambda name, head: _has_format(head, journal.JOURNAL_FORMAT), check_journal),
+    Kind("journal", lambda name, head: _has_format(head, JOURNAL_FORMAT), check_journal),
     Kind("manifest", lambda name, head: _has_format(head, corpus.FORMAT_NAME), check_manifest),
 )
 
@@ -195,7 +196,10 @@ def _is_line_allowed(line: bytes, number: int, findings: FileFindings) -> bool:
         findings.add("expected an object", line=number)
         return False
     if number == 1:
-        header = {key: item for key, item in parsed.value.items() if key not in ("format", "version")}
+        header = dict(parsed.value)
+        if (header.pop("format", None), header.pop("version", None)) != (JOURNAL_FORMAT, JOURNAL_VERSION):
+            findings.add(f"expected format {JOURNAL_FORMAT!r} and version {JOURNAL_VERSION}", line=number)
+            return False
         return _is_allowed_and_checked(journal.JournalHeader, header, findings, number)
     body = dict(parsed.value)
     name = body.pop("record", None)

@@ -28,6 +28,11 @@ _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {
 _OPAQUE = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar", b"\x04\x22\x4d\x18": "lz4"}
 
 
+def is_packed(head: bytes) -> bool:
+    """Tell from its beginning whether a file is packed."""
+    return head.startswith((*_UNPACKERS, *_OPAQUE, b"PK\x03\x04"))
+
+
 def pieces_of(file: BinaryIO | IO[bytes]) -> Iterator[bytes]:
     """Yield the rest of a file piece by piece; raise UnusableInput where it does not end."""
     read = 0

@@ -122,9 +122,10 @@ def _start_ms(member: Member, first_ms: float, options: PublishOptions) -> float
 
 
 def _members(traces: Sequence[LabelledTrace]) -> list[Member]:
-    """Return the traces with their clock and order, if they all have the same."""
+    """Return the traces with their clock and order, if they all have the same one and none is given twice."""
     corpora = {one.corpus for one in traces}
-    if None in corpora or len(corpora) > 1:
+    ranks = [rank for one in traces for rank in one.member.ranks or ()]
+    if None in corpora or len(corpora) > 1 or len(set(ranks)) < len(ranks):
         return [replace(one.member, start_ms=None, ranks=None) for one in traces]
     return [one.member for one in traces]
 

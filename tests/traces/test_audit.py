@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -189,6 +190,12 @@ def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
         "<name of 7 characters>: is of no kind that may be shown",
         "names.txt: is of no kind that may be shown",
     ]
+
+
+def test_a_packed_recording_has_to_be_unpacked(tmp_path: Path) -> None:
+    put(tmp_path, gzip.compress(WHOLE), "run-0001.trace.json.gz")
+
+    assert findings_of(tmp_path) == ["run-0001.trace.json.gz: is of no kind that may be shown; unpack it"]
 
 
 def test_names_of_files_and_folders_are_looked_at(tmp_path: Path) -> None:

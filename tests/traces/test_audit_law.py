@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -72,6 +73,21 @@ def test_a_text_that_is_put_anywhere_is_found_and_not_repeated(kind: str, place:
 
     assert found
     assert not any(MARK in said for said in found)
+
+
+VALUE = re.compile(rb'(?<=[:\[,])( ?)("[^"]*"|[0-9.]+)(?=[,}\]])')
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+def test_no_value_can_be_replaced_by_a_text(kind: str) -> None:
+    data = sample(kind)
+    places = [(value.start(2), value.end(2)) for value in VALUE.finditer(data)]
+    assert len(places) > 5
+
+    for start, end in places:
+        found = findings_of(kind, data[:start] + b'"zq words zq"' + data[end:])
+        assert found
+        assert not any(MARK in said for said in found)
 
 
 @pytest.mark.parametrize("kind", CHECKS)
