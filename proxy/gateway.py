@@ -38,8 +38,8 @@ CLOSING_S = 1.0
 class FindsRuns(Protocol):
     """Knows to which run a request belongs."""
 
-    def find(self, headers: Mapping[str, str], *, name: str, port: str) -> Run:
-        """Return the run of a request, by its headers, the name in its path and the port it came to."""
+    def find(self, headers: Mapping[str, str], body: bytes, *, name: str, port: str) -> Run:
+        """Return the run of a request, by its headers and body, the name in its path and the port it came to."""
 
 
 class Gateway:
@@ -180,7 +180,7 @@ class Gateway:
 
     async def _record(self, request: web.BaseRequest, target: Target, body: bytes) -> web.StreamResponse:
         """Forward a request that its run's recorder hears."""
-        run = self._runs.find(request.headers, name=target.run, port=self._port(request))
+        run = self._runs.find(request.headers, body, name=target.run, port=self._port(request))
         run.began(self._clock())
         try:
             exchange = run.recorder.request(

@@ -1,7 +1,7 @@
 """Which run a request belongs to, and when a run ends.
 
 Decided by, in this order: our header `x-rotoscope-run`, `/run/NAME` in the path, the session that the client names in its
-own headers, the port. A run ends when nothing came for it for so long, when somebody ends it by name, or with the gateway.
+own headers or in the body, the port. A run ends when nothing came for it for so long, when somebody ends it by name, or with the gateway.
 Names and sessions are held in memory while their run is open, and nowhere else.
 """
 
@@ -13,7 +13,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
+import orjson
+
 from rotoscope.proxy.run import Finished, RecordedRun
+from rotoscope.recorder.identity import names_session, session_of
 
 _log = logging.getLogger(__name__)
 
@@ -23,17 +26,6 @@ MOST_OPEN = 200
 """Beyond as many open runs the one that is quiet for longest ends, so that descriptors do not run out."""
 DRAIN_S = 2.0
 """How long requests of a run that is ended may take; what comes later is forwarded, but not in the trace."""
-
-_SESSION_HEADERS = (
-    ("x-claude-code-session-id", ""),
-    ("session-id", ""),
-    ("session_id", ""),
-    ("x-dynamo-session-id", "x-dynamo-parent-session-id"),
-    ("x-session-id", "x-parent-session-id"),
-    ("x-litellm-session-id", ""),
-    ("helicone-session-id", ""),
-)
-"""Headers in which clients name a session, and the one that began it."""
 
 
 class RunKey(NamedTuple):
@@ -86,9 +78,10 @@ class Runs:
         """Let a run that has begun be that of all requests that say nothing of their run."""
         self._open[RunKey("port", "")] = run
 
-    def find(self, headers: Mapping[str, str], *, name: str = "", port: str = "") -> RecordedRun:
+    def find(self, headers: Mapping[str, str], body: bytes = b"", *, name: str = "", port: str = "") -> RecordedRun:
         """Return the run of a request, which begins when it is not open; `name` is the one in the path."""
-        key = self._key(headers, name, port)
+        name = headers.get(RUN_HEADER) or name
+        key = RunKey("name", name) if name else self._key_of_session(headers, body) or RunKey("port", port)
         run = self._open.get(key)
         if run is None:
             if len(self._open) >= MOST_OPEN:
@@ -130,17 +123,11 @@ class Runs:
             if not run.in_flight and now_s - run.last_s >= self._idle_s:
                 self._begin_to_end(key)
 
-    def _key(self, headers: Mapping[str, str], name: str, port: str) -> RunKey:
-        if name := headers.get(RUN_HEADER) or name:
-            return RunKey("name", name)
-        if self._by_session:
-            for header, parent_header in _SESSION_HEADERS:
-                if session := headers.get(header):
-                    return self._key_of_session(session, headers.get(parent_header, "") if parent_header else "")
-        return RunKey("port", port)
-
-    def _key_of_session(self, session: str, parent: str) -> RunKey:
-        """Return the run of a session: that of the one that began it, where there is one."""
+    def _key_of_session(self, headers: Mapping[str, str], body: bytes) -> RunKey | None:
+        """Return the run of the session that a client names: that of the one that began it, where there is one."""
+        session, parent = _session(headers, body) if self._by_session else ("", "")
+        if not session:
+            return None
         if session not in self._sessions:
             begun_by = self._sessions.get(parent) or RunKey("session", parent or session)
             self._sessions[session] = begun_by
@@ -180,3 +167,15 @@ class Runs:
         self.unwritten += bool(finished.trouble)
         self._finished(finished, name)
         return finished
+
+
+def _session(headers: Mapping[str, str], body: bytes) -> tuple[str, str]:
+    """Return the session that a request is of, and the one that began it; its body is read only where it may say so."""
+    session, parent = session_of(headers)
+    if session or not names_session(body):
+        return session, parent
+    try:
+        read = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "", ""
+    return session_of({}, read) if isinstance(read, dict) else ("", "")

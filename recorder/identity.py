@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -56,18 +57,21 @@ def identify(headers: Headers, body: Body) -> Identity:
     return by_headers if by_headers.source else _by_body(body)
 
 
-def session_of(headers: Headers) -> tuple[str, str]:
+def session_of(headers: Headers, body: Body = MappingProxyType({})) -> tuple[str, str]:
     """Return the session that a request is of, and the one that began that one; empty where nothing is said.
 
-    Sessions of clients that name no other than the one that sends are those. The trace of `traceparent` is taken last:
-    it is evidence of a session, but may as well be of one request.
+    Sessions of clients that name no other than the one that sends are those. `traceparent` is no session: clients that
+    are instrumented but not rooted begin a trace for each request.
     """
-    identity = next((x for read in _BY_HEADERS[1:] if (x := read(headers)).source), NOBODY)
-    if identity.session or identity.thread:
-        return identity.session or identity.thread, "" if identity.session else identity.parent
-    parts = headers.get("traceparent", "").split("-")
-    is_trace = len(parts) >= 4 and len(parts[1]) == 32 and parts[1].strip("0")
-    return (parts[1] if is_trace else ""), ""
+    by_headers = next((x for read in _BY_HEADERS[1:] if (x := read(headers)).source), NOBODY)
+    identity = by_headers if by_headers.source else _by_body(body)
+    return identity.session or identity.thread, "" if identity.session else identity.parent
+
+
+def names_session(body: bytes) -> bool:
+    """Tell whether a body may name a session, without reading it: near its beginning or end, as clients do."""
+    ends = body[:_NEAR_BYTES] + body[-_NEAR_BYTES:]
+    return any(name in ends for name in _IN_BODIES)
 
 
 def _ours(headers: Headers) -> Identity:
@@ -129,6 +133,10 @@ def _client(session: str | None, thread: str = "", parent: str = "", *, has_pare
     if not session:
         return NOBODY
     return Identity(session, thread, parent if has_parent else "", has_parent=has_parent, source="client")
+
+
+_NEAR_BYTES = 2048
+_IN_BODIES = (b'"user_id"', b'"client_metadata"', b'"litellm_session_id"', b'"prompt_cache_key"')
 
 
 def _by_body(body: Body) -> Identity:

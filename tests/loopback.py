@@ -94,7 +94,7 @@ class OneRun:
 
     run: Run
 
-    def find(self, headers: Mapping[str, str], *, name: str, port: str) -> Run:
+    def find(self, headers: Mapping[str, str], body: bytes, *, name: str, port: str) -> Run:
         """Return the run."""
         return self.run
 

@@ -89,6 +89,17 @@ def test_each_session_of_a_client_is_a_run_where_that_is_asked_for(header: str, 
     played(tmp_path / "by name", play)
 
 
+def test_session_may_stand_in_the_body(tmp_path: Path) -> None:
+    async def play(hands: Hands) -> None:
+        bodies = [b'{"litellm_session_id": "%b", "messages": []}' % session for session in (b"a", b"b", b"a")]
+        found = [hands.runs.find({}, body) for body in bodies]
+        assert found[0] is found[2] is not found[1]
+        assert hands.runs.find({}, b'{"prompt_cache_key"') is hands.runs.find({}) is not found[0]
+        assert hands.runs.find({}, b'["prompt_cache_key"]') is hands.runs.find({})
+
+    played(tmp_path, play, by_session=True)
+
+
 def test_sessions_that_began_others_share_a_run_with_them_whichever_is_seen_first(tmp_path: Path) -> None:
     async def play(hands: Hands) -> None:
         assert hands.find(x_session_id="child", x_parent_session_id="root") == 0

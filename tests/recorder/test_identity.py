@@ -6,7 +6,7 @@ import orjson
 import pytest
 from multidict import CIMultiDict
 
-from rotoscope.recorder.identity import NOBODY, Identity, identify, session_of
+from rotoscope.recorder.identity import NOBODY, Identity, identify, names_session, session_of
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -114,15 +114,34 @@ def test_headers_come_before_the_body_and_are_not_mixed_with_it() -> None:
         ({"session-id": "s", "thread-id": "t", "x-codex-parent-thread-id": "s"}, ("s", "")),
         ({"x-session-id": "u", "x-parent-session-id": "t"}, ("u", "t")),
         ({"x-rotoscope-branch": "b", "x-litellm-session-id": "s"}, ("s", "")),
-        ({"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}, (TRACE, "")),
+        ({"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}, ("", "")),
         ({"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-session-id": "t"}, ("t", "")),
-        ({"traceparent": f"00-{'0' * 32}-b7ad6b7169203331-01"}, ("", "")),
-        ({"traceparent": "00"}, ("", "")),
         ({}, ("", "")),
     ],
 )
 def test_the_session_alone_is_read_from_the_headers(headers: dict[str, str], session: tuple[str, str]) -> None:
     assert session_of(CIMultiDict(headers)) == session
+
+
+@pytest.mark.parametrize(
+    ("body", "session"),
+    [
+        ({"metadata": {"user_id": '{"session_id": "s"}'}}, ("s", "")),
+        ({"litellm_session_id": "s"}, ("s", "")),
+        ({"prompt_cache_key": "s"}, ("s", "")),
+        ({"client_metadata": {"x-codex-window-id": "s:1", "x-codex-parent-thread-id": "r"}}, ("s", "r")),
+    ],
+)
+def test_the_session_is_read_from_the_body_where_no_header_has_it(
+    body: dict[str, Any], session: tuple[str, str]
+) -> None:
+    assert names_session(orjson.dumps(body))
+    assert session_of({}, body) == session
+    assert session_of({"x-litellm-session-id": "h"}, body) == ("h", "")
+
+
+def test_text_that_looks_like_the_name_of_a_session_is_not_taken_for_one() -> None:
+    assert not names_session(orjson.dumps({"messages": [{"role": "user", "content": '{"user_id": "x"}'}]}))
 
 
 def test_no_part_of_an_identity_is_shown() -> None:
