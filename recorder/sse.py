@@ -66,9 +66,12 @@ class EventFilter:
         return b"".join(forward)
 
     def _forwarded_of(self, event: bytes, forwarded: int) -> bytes:
-        """Take a whole event, of which some bytes are forwarded, and return the others unless it is withheld."""
-        if self._take(event_data(event)) and self.withholds:
-            return event[forwarded : _lead(event)]
+        """Take a whole event, of which some bytes are forwarded, and return the others unless it is withheld.
+
+        An event that has begun to be forwarded must end too: what follows it would else belong to it.
+        """
+        if self._take(event_data(event)) and self.withholds and forwarded <= (lead := _lead(event)):
+            return event[forwarded:lead]
         return event[forwarded:]
 
     def _forwardable(self, event: bytes) -> int:

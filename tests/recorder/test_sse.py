@@ -109,6 +109,13 @@ def test_a_usage_chunk_that_the_end_of_the_stream_ends_is_not_forwarded() -> Non
     assert stream.finish() == WORD
 
 
+def test_a_usage_chunk_that_has_begun_to_be_forwarded_is_forwarded() -> None:
+    stream = Stream()
+    odd = b'"choices":[{}]\n' + USAGE
+
+    assert stream.feed(odd[:20], odd[20:], WORD) == odd + WORD
+
+
 def test_an_event_that_the_end_of_the_stream_cuts_is_forwarded() -> None:
     stream = Stream()
     stream.feed(WORD + b'data: {"cho')
