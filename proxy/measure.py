@@ -58,6 +58,7 @@ class _Prompt:
     exchange: Exchange = field(repr=False)
     body: bytes = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
+    is_done: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
 
 class Measurer:
@@ -72,6 +73,8 @@ class Measurer:
         self._notice = notice
         self._said: set[str] = set()
         self._queue: asyncio.Queue[_Prompt] = asyncio.Queue(QUEUE_LENGTH)
+        self._latest: asyncio.Event | None = None
+        """Set when all that was submitted so far is measured."""
         self._form: Callable[[_Prompt], Awaitable[list[int]]] | None = None
 
     def submit(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
@@ -80,6 +83,7 @@ class Measurer:
         prompt = _Prompt(exchange, exchange.upstream_body, kept)
         try:
             self._queue.put_nowait(prompt)
+            self._latest = prompt.is_done
         except asyncio.QueueFull:
             self._miss(prompt, "the server tokenizes more slowly than the agent calls")
 
@@ -97,21 +101,25 @@ class Measurer:
             except (TimeoutError, aiohttp.ClientError) as error:
                 self._miss(prompt, f"asking the server failed ({type(error).__name__})")
             finally:
+                prompt.is_done.set()
                 del prompt
-                self._queue.task_done()
 
-    async def finish(self, *, timeout_s: float) -> None:
-        """Wait until all that was submitted is measured, at most `timeout_s`; the rest stays unmeasured."""
+    async def settle(self, *, timeout_s: float) -> None:
+        """Wait until what was submitted so far is measured, at most `timeout_s`; what comes later is for nothing."""
+        if self._latest is None:
+            return
         try:
             async with asyncio.timeout(timeout_s):
-                await self._queue.join()
+                await self._latest.wait()
         except TimeoutError:
-            while not self._queue.empty():
-                self._miss(self._queue.get_nowait(), _TOO_LATE)
+            self._tell(_TOO_LATE)
 
     def _miss(self, prompt: _Prompt, reason: str) -> None:
         self.missed += 1
         prompt.exchange.measured(None)
+        self._tell(reason)
+
+    def _tell(self, reason: str) -> None:
         if reason not in self._said:
             self._said.add(reason)
             self._notice(f"a prompt could not be measured, its prefix keeps bounds from usage: {reason}")

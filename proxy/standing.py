@@ -172,7 +172,7 @@ def _noted(names: NamesFile | None, finished: Callable[[Finished, str], None]) -
 async def _settle(measurer: Measurer | None, counting: Counting | None) -> None:
     """Wait for what is still to be learnt of calls that have ended."""
     if measurer is not None:
-        await measurer.finish(timeout_s=MEASURING_S)
+        await measurer.settle(timeout_s=MEASURING_S)
     if counting is not None:
         await counting.finish(timeout_s=COUNTING_S)
 

@@ -115,7 +115,7 @@ class Recording:
     async def calls(self) -> list[Call]:
         """End the recording; return its calls."""
         await self.gateway.stop(drain_s=PATIENCE_S)
-        await self.measurer.finish(timeout_s=PATIENCE_S)
+        await self.measurer.settle(timeout_s=PATIENCE_S)
         trace = self.recorder.close()
         return list(trace.calls()) if trace else []
 

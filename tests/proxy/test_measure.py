@@ -74,7 +74,7 @@ def measured(handler: Handler, *prompts: Prompt, headers: Mapping[str, str] = {}
         async with serving(handler) as origin, measuring_at(origin) as (measurer, notices):
             for prompt in prompts:
                 measurer.submit(prompt, headers)
-            await measurer.finish(timeout_s=PATIENCE_S)
+            await measurer.settle(timeout_s=PATIENCE_S)
             return measurer.missed, notices
 
     return asyncio.run(run())
@@ -177,7 +177,7 @@ def test_server_that_is_gone_leaves_the_prompt_unmeasured() -> None:
     async def run() -> list[str]:
         async with measuring_at("http://127.0.0.1:9") as (measurer, notices):
             measurer.submit(prompt, {})
-            await measurer.finish(timeout_s=PATIENCE_S)
+            await measurer.settle(timeout_s=PATIENCE_S)
             return notices
 
     notices = asyncio.run(run())
@@ -212,13 +212,40 @@ def test_end_does_not_wait_for_a_server_that_does_not_answer() -> None:
             for prompt in prompts:
                 measurer.submit(prompt, {})
             await arrived.wait()
-            await measurer.finish(timeout_s=0.01)
+            await measurer.settle(timeout_s=0.01)
             return notices
 
     notices = asyncio.run(run())
 
-    assert [prompt.ids for prompt in prompts] == [[None], [None], [None]]
+    assert [prompt.ids for prompt in prompts] == [[None], [], []]
     assert len(notices) == 1
+
+
+def test_prompts_that_come_later_are_not_waited_for() -> None:
+    tokenized: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.path != "/tokenize":
+            return web.Response(status=404)
+        tokenized.append(request.path)
+        if len(tokenized) > 1:
+            await asyncio.Event().wait()
+        return web.json_response({"tokens": [1]})
+
+    first, second = Prompt(), Prompt()
+
+    async def run() -> list[str]:
+        async with serving(handler) as origin, measuring_at(origin) as (measurer, notices):
+            await measurer.settle(timeout_s=PATIENCE_S)
+            measurer.submit(first, {})
+            settling = asyncio.create_task(measurer.settle(timeout_s=PATIENCE_S))
+            await asyncio.sleep(0)
+            measurer.submit(second, {})
+            await settling
+            return list(notices)
+
+    assert asyncio.run(run()) == []
+    assert first.ids == [[1]]
 
 
 def rendered(messages: Sequence[Mapping[str, str]]) -> str:

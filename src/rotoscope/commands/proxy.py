@@ -44,6 +44,10 @@ def proxy(
             help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json."
         ),
     ] = "auto",
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Ask the server for the token ids of each prompt, which it then gets twice."),
+    ] = False,
     runs_by: Annotated[
         RunsBy, typer.Option(help="Whether a client's own session is a run, or named runs only.")
     ] = RunsBy.session,
@@ -73,6 +77,7 @@ def proxy(
             chosen,
             folder,
             named or Campaign(),
+            measure=measure,
             tokenizer=counter,
             by_session=runs_by is RunsBy.session,
             idle_s=idle,
