@@ -30,6 +30,8 @@ class PartNode:
     """The index of the first part with thinking that was sent back, `count` when there is none."""
     tools: int
     """The index of the tools, -1 when there are none."""
+    unseen: int
+    """The index of the first part that only the server has, -1 when there is none."""
     most_tokens: int
     """Tokens up to here at most, without what a template adds."""
     rendered: int
@@ -146,6 +148,7 @@ class PartTree:
             last_user=count - 1 if part.role == "user" else before.last_user if before else -1,
             first_thinking=thinking,
             tools=count - 1 if part.role == "tools" else before.tools if before else -1,
+            unseen=before.unseen if before and before.unseen >= 0 else count - 1 if part.role == "opaque" else -1,
             most_tokens=part.most_tokens + (before.most_tokens if before else 0),
             rendered=(before.rendered if before else 0) + (part.role != "text"),
             message_id=self._message_id(part, before),

@@ -102,9 +102,8 @@ class PrefixFinder:
 
     def _unseen(self, call: SeenCall) -> Place | None:
         """Return the place behind what only the server has, where a call is the first to name it as its history."""
-        roles = (self.run.tree[part].role for part in call.path)
-        index = next((i for i, role in enumerate(roles) if role == "opaque"), None) if call.opened.is_opaque else None
-        return None if index is None else self.places.end_of(call, index + 1)
+        index = self.run.tree.node(call.head).unseen
+        return self.places.end_of(call, index + 1) if call.opened.is_opaque and index >= 0 else None
 
     def _first_alike(self, call: SeenCall) -> SeenCall | None:
         """Return the first call with the same prompt, unless the server counted it differently."""

@@ -20,6 +20,7 @@ from rotoscope.recorder.template_bounds import PART_TOKENS
 def widen(found: PrefixFinder) -> None:
     """Raise the upper bounds of edges and of links between shared prefixes where they must be."""
     _over_all_streams(found)
+    _over_unseen_histories(found)
     _over_shared_prefixes(found)
     _between_siblings(found)
     _over_links(found)
@@ -35,6 +36,21 @@ def _over_all_streams(found: PrefixFinder) -> None:
             all_streams.raise_bound(call)
             unmeasured.add(call)
         all_streams.add(call)
+
+
+def _over_unseen_histories(found: PrefixFinder) -> None:
+    """Let `high` hold for streams with a history that only the server has: it may be any other stream's, or its own."""
+    seen: defaultdict[int, set[int | None]] = defaultdict(set)
+    unmeasured: defaultdict[int, set[int | None]] = defaultdict(set)
+    for call in found.run.calls:
+        is_exact = call.number in found.run.exact
+        unseen = found.run.tree.node(call.head).unseen
+        mine = call.path[unseen] if unseen >= 0 else None
+        if (unmeasured if is_exact else seen)[call.domain] - {mine}:
+            _raise(found, call, found.places.prompt_tokens[call.number])
+        seen[call.domain].add(mine)
+        if not is_exact:
+            unmeasured[call.domain].add(mine)
 
 
 def _over_shared_prefixes(found: PrefixFinder) -> None:

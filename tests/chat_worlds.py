@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import orjson
+from speech import SPEECHES, Speech
 
 from rotoscope.recorder import Recorder
 from rotoscope.recorder.counting import Tally
@@ -160,6 +161,11 @@ class World:
     measures: float = 0.0
     """How often it tells the token ids of a prompt."""
     thinks: bool = False
+    speech: Speech = SPEECHES["chat"]
+    """The dialect of client and server."""
+    heard: float = 1.0
+    """How often a call passes the recorder."""
+    said: int = 0
     counter: TokenCounter | None = None
     """What counts the texts that the recorder hands out."""
     now_s: float = 100.0
@@ -184,19 +190,20 @@ class World:
 
     def call(self, messages: list[Message], tools: Any = None) -> Message:
         """Send a request and take in the answer, which is returned as a client would send it back."""
-        body: dict[str, Any] = {"model": "toy", "messages": messages}
-        if tools:
-            body["tools"] = tools
+        body = orjson.dumps(self.speech.request(messages, tools))
         self.now_s += self.random.choice([0.0, 0.5, 2.0])
-        exchange = self.recorder.request("/v1/chat/completions", orjson.dumps(body), at_s=self.now_s)
+        is_heard = self.heard == 1.0 or self.random.random() < self.heard
+        recorder = self.recorder if is_heard else Recorder(JournalWriter(io.BytesIO()))
+        exchange = recorder.request(self.speech.path, body, at_s=self.now_s)
         prompt = tokenize(self.template.render(messages, tools), self.tokenizer)
         answer = self._answer(bool(tools))
         output = self._output_tokens(answer)
-        self.prompts.append(prompt)
-        self.outputs.append(output)
-        response: dict[str, Any] = {"choices": [{"index": 0, "message": answer, "finish_reason": "stop"}]}
-        if self.random.random() < self.reports_usage:
-            response["usage"] = {"prompt_tokens": len(prompt), "completion_tokens": len(output)}
+        if is_heard:
+            self.prompts.append(prompt)
+            self.outputs.append(output)
+        self.said += 1
+        counts = (len(prompt), len(output)) if self.random.random() < self.reports_usage else None
+        response = self.speech.answer(answer, counts, f"r{self.said}")
         self.now_s += 1
         exchange.response(200, at_s=self.now_s, content_type="application/json")
         exchange.chunk(orjson.dumps(response), at_s=self.now_s)

@@ -121,12 +121,16 @@ def _brought(content: Any) -> Iterator[dict[str, Any]]:
 
 
 def _result(response: Any) -> dict[str, Any]:
+    """Return the result of a tool as a message: one text as it is, what has more fields as JSON that is laid out anew."""
     told = response if isinstance(response, dict) else {}
-    said: list[Piece] = [Text(written_out(told.get("response")))]
-    parts = told.get("parts")
-    said += [_piece(part) for part in parts] if isinstance(parts, list) else []
+    parts, fields = told.get("parts"), told.get("response")
+    said = [_piece(part) for part in parts] if isinstance(parts, list) else []
     name, call_id = written_out(told.get("name")), written_out(told.get("id"))
-    return {"role": "tool", "name": name, "tool_call_id": call_id, "content": content_of(said)}
+    message = {"role": "tool", "tool_call_id": call_id}
+    if isinstance(fields, dict) and len(fields) == 1 and isinstance(text := next(iter(fields.values())), str):
+        return message | {"name": f"{name} {next(iter(fields))}", "content": content_of([Text(text), *said])}
+    laid_out = {"function": {"name": name, "arguments": written_out(fields)}}
+    return message | {"content": content_of(said), "tool_calls": [laid_out]}
 
 
 def _system(request: dict[str, Any]) -> list[dict[str, Any]]:

@@ -203,7 +203,17 @@ def test_results_of_tools_are_messages_of_their_own() -> None:
 
     assert [message["role"] for message in messages] == ["tool", "tool", "user"]
     assert [message.get("tool_call_id") for message in messages] == ["c1", "", None]
-    assert [message.get("name") for message in messages] == ["f", "g", None]
+    assert [message.get("name") for message in messages] == ["f output", "g output", None]
+    assert [message["content"] for message in messages] == ["x", "y", ["go", "on"]]
+
+
+def test_results_of_several_fields_are_json() -> None:
+    def form(response: Any) -> bytes:
+        (exact,) = exact_forms({"role": "user", "parts": [{"functionResponse": {"name": "f", "response": response}}]})
+        return exact
+
+    assert form({"a": 1, "b": "x"}) == form({"b": "x", "a": 1}) != form({"a": 1, "b": "y"})
+    assert form({"output": "x"}) != form({"error": "x"}) != form({"error": "x", "code": 1})
 
 
 def test_the_last_counts_of_a_stream_count() -> None:
