@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 from collections.abc import Callable
@@ -301,6 +302,16 @@ async def test_progress_is_told_and_ends_with_all_done(tmp_path: Path) -> None:
         await replay_async([make_trace(turns=3)], options, watch=told.append)
 
     assert (told[0].requests_ended, told[-1].requests_ended, told[-1].sessions_ended) == (0, 3, 1)
+
+
+@in_event_loop
+async def test_what_was_there_before_a_run_is_garbage_collected_again_after_it(tmp_path: Path) -> None:
+    spared: list[int] = []
+    async with serving_completions(perfect) as server:
+        options = ReplayOptions(url=server.url, folder=tmp_path, preflight=False, gaps=NO_GAPS)
+        await replay_async([make_trace(turns=3)], options, watch=lambda progress: spared.append(gc.get_freeze_count()))
+
+    assert min(spared) > 1000 > gc.get_freeze_count()
 
 
 @in_event_loop
