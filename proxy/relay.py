@@ -72,7 +72,7 @@ class Relay:
     ) -> None:
         self._request = request
         self._exchange = exchange
-        self._is_recorded = exchange.recorded
+        self._is_heard = exchange.listens
         self._session = session
         self._clock = clock
         self._decoder: zlib._Decompress | None = None
@@ -108,16 +108,16 @@ class Relay:
         without = OF_THE_GATEWAY
         if isinstance(body, bytes):
             without |= {b"content-length"}
-        if self._is_recorded:
+        if self._is_heard:
             without |= {b"accept-encoding"}
         headers = in_one_spelling(end_to_end(self._request.raw_headers, without=without, without_prefix=TO_THE_GATEWAY))
-        if self._is_recorded:
+        if self._is_heard:
             headers.add("Accept-Encoding", "identity")
         return headers
 
     async def _begin(self, answer: aiohttp.ClientResponse, *, shortens: bool) -> None:
         without: set[bytes] = set()
-        if self._is_recorded:
+        if self._is_heard:
             without |= self._read_as_text(answer)
             if shortens:
                 without.add(b"content-length")
@@ -139,7 +139,7 @@ class Relay:
             return {b"content-encoding", b"content-length"}
         self.failure = "it sent an encoding that was not asked for and cannot be recorded"
         self._exchange.failed(at_s=self._clock())
-        self._is_recorded = False
+        self._is_heard = False
         return set()
 
     async def _pass(self, answer: aiohttp.ClientResponse) -> None:
@@ -148,25 +148,25 @@ class Relay:
         async for data in content.iter_any():
             if self._decoder is not None:
                 data = self._decoder.decompress(data)
-            if self._is_recorded:
+            if self._is_heard:
                 data = exchange.chunk(data, at_s=clock())
             if content.at_eof():
                 last = data
                 break
             if data:
                 await _to_client(response.write(data))
-        if self._is_recorded:
+        if self._is_heard:
             last += exchange.end(at_s=clock())
         self.is_complete = True
         await _to_client(response.write_eof(last))
 
     def _client_left(self) -> None:
-        if self._is_recorded and not self.is_complete:
+        if self._is_heard and not self.is_complete:
             self._exchange.cancelled(at_s=self._clock())
 
     def _upstream_failed(self, reason: str) -> None:
         self.failure = reason
-        if self._is_recorded:
+        if self._is_heard:
             self._exchange.failed(at_s=self._clock())
         if not self._response.prepared:
             self._response = gateway_error(502, f"the gateway could not reach the upstream server: {reason}")

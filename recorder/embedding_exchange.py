@@ -32,6 +32,10 @@ class EmbeddingExchange(Exchange):
         self._answer = EmbeddingAnswer()
         self._status = 0
 
+    @property
+    def listens(self) -> bool:
+        return True
+
     def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
         self._status = status
 

@@ -34,6 +34,11 @@ class Exchange:
         """Whether this call goes into the trace."""
         return False
 
+    @property
+    def listens(self) -> bool:
+        """Whether it has to hear the answer, as plain text."""
+        return self.recorded
+
     def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
         """Tell that the answer begins."""
 

@@ -28,7 +28,7 @@ from loopback import (
     usage_chunk,
 )
 
-from rotoscope.traces.model import Call
+from rotoscope.traces.model import Call, Embedding
 
 EMPTY_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -405,3 +405,29 @@ def test_openai_client_gets_what_it_gets_without_the_gateway(
     assert [(call.prompt_tokens, call.completion_tokens, len(call.tool_calls)) for call in calls] == [
         (20, 5, 2 if tools else 0)
     ]
+
+
+def test_embeddings_are_heard_and_are_no_calls(tmp_path: Path) -> None:
+    async def embed(request: web.Request) -> web.StreamResponse:
+        if request.path == CHAT:
+            return web.json_response(chat_answer())
+        return web.json_response({"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 7, "total_tokens": 7}})
+
+    async def run() -> tuple[int, list[Embedding]]:
+        async with (
+            serving(embed) as origin,
+            recording(origin, tmp_path / "journal") as gateway,
+            aiohttp.ClientSession(gateway.origin) as client,
+        ):
+            for path, body in ((CHAT, WHOLE), ("/v1/embeddings", {"model": "m", "input": "hello"})):
+                async with client.post(path, json=body) as response:
+                    await response.read()
+            await gateway.gateway.stop(drain_s=PATIENCE_S)
+            trace = gateway.recorder.close()
+            assert trace is not None
+            return gateway.gateway.calls, [event for event in trace.events if isinstance(event, Embedding)]
+
+    calls, embeddings = asyncio.run(run())
+
+    assert calls == 1
+    assert [embedding.prompt_tokens for embedding in embeddings] == [7]
