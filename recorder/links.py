@@ -17,9 +17,11 @@ All is decided when the run has ended, so that what came later counts:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.origins import Origin, OriginFinder, is_same_request
@@ -28,6 +30,9 @@ from rotoscope.traces.model import LinkEvidence
 
 _CUT_SHORT = ("cancelled", "error", "lost")
 _LEAST_SUMMARY_BYTES = 64
+_MOST_COMPARED = 256
+"""So many calls with the same prompt, or conversations with the same instructions, are compared."""
+_Start: TypeAlias = tuple[int | None, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,13 @@ class Linker:
     _asides: frozenset[int] = frozenset()
     _twins: defaultdict[tuple[int | None, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Calls with the same prompt."""
+    _doubtful: set[int] = field(default_factory=set)
+    """Calls that are gone on from by one that could as well have gone on from another."""
     _conversations: list[_Conversation] = field(default_factory=list)
-    _lines: defaultdict[int | None, list[_Conversation]] = field(default_factory=lambda: defaultdict(list))
-    """The conversations of each line that the client names."""
+    _mains: Counter[int | None] = field(default_factory=Counter)
+    """How many conversations each line has that the client names, but for side calls and duplicates."""
+    _grown: defaultdict[_Start, list[_Conversation]] = field(default_factory=lambda: defaultdict(list))
+    """By line, instructions and tools, the conversations that were gone on with, the latest last."""
 
     def __post_init__(self) -> None:
         self.origins = OriginFinder(self.run).origins()
@@ -126,7 +135,10 @@ class Linker:
         """Whether another call that came from the same place is the one that goes on with it."""
         if self._behind[call.number]:
             return False
-        beside = [x for x in self._twins[call.thread, self._end_of(call)] if self._is_beside(call, x)]
+        twins = self._twins[call.thread, self._end_of(call)]
+        middle = bisect_left(twins, call.number)
+        near = twins[max(0, middle - _MOST_COMPARED) : middle + _MOST_COMPARED]
+        beside = [x for x in near if self._is_beside(call, x)]
         if self._is_cut_short(call) and any(not self._is_cut_short(self.run.calls[x]) for x in beside):
             return True
         if any(self._behind[x] for x in beside):
@@ -158,8 +170,10 @@ class Linker:
         if origin.kind == "rewind" or not open_ones:
             return self._back(call, candidates)
         chosen = open_ones[0]
-        unsure = [x for x in candidates if x != chosen and (x in open_ones or self._is_taken_by_chance(x))]
-        rivals = max(len(unsure), len(set(self._behind[chosen]) - {call.number}))
+        unsure = len(open_ones) - 1 + sum(x in self._doubtful for x in candidates)
+        rivals = max(unsure, len(self._behind[chosen]) - 1)
+        if rivals:
+            self._doubtful.add(chosen)
         evidence: LinkEvidence = "rewind"
         if origin.kind in ("response", "tools", "prefix", "answer"):
             evidence = self._said(call, origin.kind)
@@ -177,17 +191,11 @@ class Linker:
         last = self._conversations[self.links[number].conversation].last
         return last.number == number or is_same_request(last, self.run.calls[number])
 
-    def _is_taken_by_chance(self, number: int) -> bool:
-        """Whether the one that goes on from a call could as well have gone on from another."""
-        return any(
-            self.links[x].before == number and self.links[x].rivals for x in self._behind[number] if x < len(self.links)
-        )
-
     def _back(self, call: SeenCall, candidates: Sequence[int]) -> Link:
         """Go back in a conversation, or fork from it where it goes on."""
         for number in candidates:
             last = self._conversations[self.links[number].conversation].last
-            if last.end_ms <= call.start_ms and not set(self._behind[last.number]) - {call.number}:
+            if last.end_ms <= call.start_ms and all(x == call.number for x in self._behind[last.number]):
                 shrinks = self._is_compaction(call, self._conversations[self.links[number].conversation])
                 return self._join(call, last.number, "compaction" if shrinks else "rewind", len(candidates) - 1)
         return self._begin(call, self.links[candidates[0]].conversation)
@@ -206,7 +214,7 @@ class Linker:
             return None
         fitting = [
             x
-            for x in self._lines[call.thread]
+            for x in self._grown[self._start_of(call)][-_MOST_COMPARED:]
             if x.last.end_ms <= call.start_ms and not self._behind[x.last.number] and self._is_compaction(call, x)
         ]
         if not fitting:
@@ -216,10 +224,10 @@ class Linker:
 
     def _is_compaction(self, call: SeenCall, conversation: _Conversation) -> bool:
         last, start = conversation.last, self._start_of(call)
-        if start == (-1, "") or start not in (self._start_of(conversation.first), self._start_of(last)):
+        if start[1:] == (-1, "") or start not in (self._start_of(conversation.first), self._start_of(last)):
             return False
         length, before = (len(self.run.tree.message_ids(x.head)) for x in (call, last))
-        if call.thread is not None and len(self._main_of(call.thread)) == 1 and 2 * length <= before:
+        if call.thread is not None and self._mains[call.thread] == 1 and 2 * length <= before:
             return True
         tree = self.run.tree
         if length >= before or last.tools or last.answer is None:
@@ -234,23 +242,22 @@ class Linker:
         is_aside = call.number in self._asides
         conversation = _Conversation(len(self._conversations), call, call, is_main and not is_aside)
         self._conversations.append(conversation)
-        self._lines[call.thread].append(conversation)
+        self._mains[call.thread] += conversation.is_main
         return Link(conversation.number, None, None if is_main else "duplicate", is_aside=is_aside, forked=forked)
 
     def _join(self, call: SeenCall, before: int, evidence: LinkEvidence, rivals: int) -> Link:
         conversation = self._conversations[self.links[before].conversation]
         last = conversation.last.number
+        if last == conversation.first.number:
+            self._grown[self._start_of(conversation.first)].append(conversation)
         conversation.last = call
         return Link(conversation.number, last, evidence, rivals, is_aside=call.opened.aux)
 
     def _said(self, call: SeenCall, kind: LinkEvidence) -> LinkEvidence:
         """Return the evidence of a link: who is named, where that alone tells."""
-        if call.thread is not None and call.opened.thread_source and len(self._main_of(call.thread)) == 1:
+        if call.thread is not None and call.opened.thread_source and self._mains[call.thread] == 1:
             return call.opened.thread_source
         return kind
-
-    def _main_of(self, thread: int) -> list[_Conversation]:
-        return [x for x in self._lines[thread] if x.is_main]
 
     # -- what calls are like
 
@@ -268,10 +275,11 @@ class Linker:
         head = self.run.tree.node(call.head)
         return head.leading - (0 <= head.tools < head.leading)
 
-    def _start_of(self, call: SeenCall) -> tuple[int, str]:
-        """Return what stands for the instructions and tools of a prompt."""
+    def _start_of(self, call: SeenCall) -> _Start:
+        """Return what stands for who sends a prompt, its instructions and its tools."""
         leading = self._leading(call)
-        return (self.run.tree.message_ids(call.head)[leading - 1] if leading else -1), self._tools_of(call)
+        instructions = self.run.tree.message_ids(call.head)[leading - 1] if leading else -1
+        return call.thread, instructions, self._tools_of(call)
 
     def _tools_of(self, call: SeenCall) -> str:
         head = self.run.tree.node(call.head)

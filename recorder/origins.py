@@ -28,6 +28,8 @@ from rotoscope.recorder.calls import SeenCall, SeenRun
 OriginKind: TypeAlias = Literal["response", "tools", "prefix", "answer", "repeat", "rewind", "none"]
 LEAST_ANSWER_BYTES = 16
 """Shorter answers are alike by chance."""
+MOST_CANDIDATES = 1024
+"""Of more calls that one may go on from, the latest are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,8 @@ class OriginFinder:
         if index < 0:
             return self._behind_text(call, streams)
         if answering := streams.answers.get(ids[index]):
-            return Origin("prefix", tuple(answering))
-        asked = streams.prompts.get(ids[index], [])
+            return Origin("prefix", tuple(answering[-MOST_CANDIDATES:]))
+        asked = streams.prompts.get(ids[index], [])[-MOST_CANDIDATES:]
         if index + 1 < len(ids):
             asked = [x for x in asked if self._run.calls[x].end_ms <= call.start_ms]
             if asked and self._is_answer(call, index + 1):
@@ -152,7 +154,7 @@ class OriginFinder:
             return Origin("repeat" if index + 1 == len(ids) else "rewind", tuple(asked))
         for message in reversed(ids[leading:index]):
             if answering := streams.answers.get(message):
-                return Origin("rewind", tuple(answering))
+                return Origin("rewind", tuple(answering[-MOST_CANDIDATES:]))
         return NO_ORIGIN
 
     def _behind_text(self, call: SeenCall, streams: _Streams) -> Origin:
@@ -161,7 +163,7 @@ class OriginFinder:
         last = next((x for x in reversed(parts) if self._run.tree[x].role == "assistant"), None)
         if last is None:
             return NO_ORIGIN
-        found = streams.texts.get(self._run.tree.text_digest(last), [])
+        found = streams.texts.get(self._run.tree.text_digest(last), [])[-MOST_CANDIDATES:]
         return Origin("answer", tuple(found)) if found else NO_ORIGIN
 
     def _is_answer(self, call: SeenCall, index: int) -> bool:

@@ -11,6 +11,7 @@ the next thing that the parent's branch does after all of it has ended.
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
@@ -116,7 +117,8 @@ class _Layout:
             for group in groups:
                 is_forked = all(known[x].evidence == "prefix" for x in group)
                 beside.append(("prefix" if is_forked else "time", group))
-            level = [x.number for x in untold if not any(x.number in group for group in groups)]
+            taken = {number for group in groups for number in group}
+            level = [x.number for x in untold if x.number not in taken]
             inside += level
         return inside, [*told.items(), *beside]
 
@@ -142,8 +144,8 @@ class _Layout:
         conversation = self.descent.conversations[number]
         before = bisect_left(line, conversation.first.number, key=lambda call: call.number)
         behind = bisect_left(line, conversation.calls[-1].number, key=lambda call: call.number)
-        end_ms = conversation.end_ms
-        return before, next((call.number for call in line[behind:] if call.start_ms >= end_ms), -1)
+        behind = max(behind, bisect_left(line, conversation.end_ms, key=lambda call: call.start_ms))
+        return before, line[behind].number if behind < len(line) else -1
 
     def _place(self) -> None:
         """Say when regions begin and end, those below first."""
@@ -159,11 +161,11 @@ class _Layout:
 
     def _in_flight(self, line: Sequence[SeenCall], first: SeenCall) -> int:
         """Return the call of a branch that is in flight when another one begins, or that one itself."""
+        index = bisect_left(line, first.number, key=lambda call: call.number)
         begins = first.number
-        for call in reversed(line[: bisect_left(line, first.number, key=lambda call: call.number)]):
-            if call.end_ms <= first.start_ms:
-                break
-            begins = call.number
+        while index and line[index - 1].end_ms > first.start_ms:
+            index -= 1
+            begins = line[index].number
         return begins
 
     def _depths(self) -> dict[int, int]:
@@ -174,10 +176,14 @@ class _Layout:
 
 
 def _overlapping(conversations: Sequence[Conversation], line: Sequence[Conversation]) -> list[list[int]]:
-    """Return the sets of conversations that were in flight together, or together with a branch, by their first calls."""
+    """Return the sets of conversations that were in flight together, or together with a branch, by their first calls.
+
+    Those in flight at any moment are one set already, so that a call is only compared with one of them.
+    """
     leader: dict[int, int] = {}
     in_flight: list[tuple[float, int]] = []
-    is_line = {x.number: False for x in conversations} | {x.number: True for x in line}
+    line_ends: list[float] = []
+    line_numbers = {x.number for x in line}
 
     def find(number: int) -> int:
         while leader.setdefault(number, number) != number:
@@ -186,14 +192,22 @@ def _overlapping(conversations: Sequence[Conversation], line: Sequence[Conversat
 
     calls = [(call.number, call, x.number) for x in (*conversations, *line) for call in x.calls]
     for _, call, mine in sorted(calls, key=lambda x: x[0]):
-        in_flight = [x for x in in_flight if x[0] > call.start_ms]
-        for other in {number for _, number in in_flight} - {mine}:
-            if not (is_line[mine] or is_line[other]):
-                first, second = sorted((find(mine), find(other)))
-                leader[second] = first
-            elif not (is_line[mine] and is_line[other]):
-                find(other if is_line[mine] else mine)
-        in_flight.append((call.end_ms, mine))
+        while in_flight and in_flight[0][0] <= call.start_ms:
+            heapq.heappop(in_flight)
+        while line_ends and line_ends[0] <= call.start_ms:
+            heapq.heappop(line_ends)
+        if mine in line_numbers:
+            for _, number in in_flight:
+                find(number)
+            heapq.heappush(line_ends, call.end_ms)
+            continue
+        if line_ends:
+            find(mine)
+        other = next((number for _, number in in_flight if number != mine), None)
+        if other is not None:
+            first, second = sorted((find(mine), find(other)))
+            leader[second] = first
+        heapq.heappush(in_flight, (call.end_ms, mine))
     groups: dict[int, list[int]] = {}
     for number in sorted(leader):
         groups.setdefault(find(number), []).append(number)
