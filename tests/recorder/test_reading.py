@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-from chat_wire import Wire, assistant, result, system, tool_call, user
+from typing import Any
+
+import orjson
+from chat_wire import PATH, Wire, assistant, result, system, tool_call, user
 
 from rotoscope.recorder.reading import leading_messages
-from rotoscope.traces.journal import CallOpened
+from rotoscope.traces.journal import CallOpened, PartSeen
 
 
 def opened(wire: Wire) -> list[CallOpened]:
@@ -40,3 +43,60 @@ def test_an_answer_behind_results_takes_their_call_away() -> None:
     wire.call([*first, result("a1", "x"), assistant("fine"), user("more")], assistant("done"))
 
     assert opened(wire)[1].answers is None
+
+
+def heads(wire: Wire, *requests: tuple[str, dict[str, Any]]) -> list[int]:
+    for path, body in requests:
+        wire.recorder.request(path, orjson.dumps(body), at_s=wire.now_s)
+    return [call.head for call in opened(wire)]
+
+
+def test_the_same_body_on_two_paths_is_read_in_two_dialects() -> None:
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}],
+    }
+    wire = Wire()
+    heads(wire, (PATH, body), ("/v1/messages", body), (PATH, body))
+    chat, messages, again = opened(wire)
+
+    assert [call.dialect for call in (chat, messages, again)] == ["chat", "messages", "chat"]
+    assert chat.head == again.head != messages.head
+
+
+def test_items_that_go_on_from_an_answer_are_read_with_it() -> None:
+    items: list[dict[str, Any]] = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "a"}]
+    more: dict[str, Any] = {"role": "assistant", "content": "b"}
+    whole, grown = Wire(), Wire()
+    (at_once,) = heads(whole, ("/v1/responses", {"model": "m", "input": [*items, more]}))
+    one = heads(
+        grown,
+        ("/v1/responses", {"model": "m", "input": items}),
+        ("/v1/responses", {"model": "m", "input": [*items, more]}),
+    )
+
+    assert len(whole.written().records) == 3
+    assert (at_once, one) == (1, [1, 2])
+    assert len(grown.written().records) == 5
+
+
+def test_a_body_that_grows_by_answers_and_results_is_read_as_if_whole() -> None:
+    first = [{"role": "user", "content": [{"type": "text", "text": "go"}]}]
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "read", "input": {}}]}
+    back = {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}, {"type": "text", "text": "on"}],
+    }
+    whole, grown = Wire(key=bytes(32)), Wire(key=bytes(32))
+    heads(whole, ("/v1/messages", {"messages": [*first, use, back], "model": "m"}))
+    heads(
+        grown,
+        ("/v1/messages", {"messages": first, "model": "m"}),
+        ("/v1/messages", {"messages": [*first, use, back], "model": "m"}),
+    )
+
+    digests = [
+        [record.digest for record in wire.written().records if isinstance(record, PartSeen)] for wire in (whole, grown)
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == 4
