@@ -98,7 +98,7 @@ class Counting:
     def __init__(self, process: CounterProcess, *, notice: Callable[[str], None]) -> None:
         self._process = process
         self._notice = notice
-        self._queue: asyncio.Queue[HandsOutTexts] = asyncio.Queue()
+        self._queue: asyncio.Queue[HandsOutTexts | asyncio.Future[None]] = asyncio.Queue()
         self._queued: set[int] = set()
         self._wanted = asyncio.Event()
         self._is_broken = False
@@ -120,20 +120,26 @@ class Counting:
             await self._wanted.wait()
             await self._start()
             while True:
-                recorder = await self._queue.get()
-                self._queued.discard(id(recorder))
-                try:
-                    await self._count(recorder)
-                finally:
-                    self._queue.task_done()
+                next_ = await self._queue.get()
+                if isinstance(next_, asyncio.Future):
+                    if not next_.done():
+                        next_.set_result(None)
+                else:
+                    self._queued.discard(id(next_))
+                    await self._count(next_)
+                    await asyncio.sleep(0)  # a queue that is never empty must not hold up the calls
         finally:
             await self._process.stop()
 
     async def finish(self, *, timeout_s: float) -> None:
-        """Wait until all that was submitted is counted, at most `timeout_s`; the rest stays uncounted."""
+        """Wait until all that was submitted so far is counted, at most `timeout_s`; the rest stays uncounted."""
+        if not self._wanted.is_set():
+            return
+        reached = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(reached)
         try:
             async with asyncio.timeout(timeout_s):
-                await self._queue.join()
+                await reached
         except TimeoutError:
             self._notice("some messages were not counted when the recording ended: their sizes are estimates")
 

@@ -18,6 +18,8 @@ MESSAGE_TOKENS = 4.0
 CALL_TOKENS = 4.0
 """What it usually adds to the tool calls of an answer."""
 SAME_RATIO = 0.01
+MOST_OBSERVATIONS = 2000
+"""So many of them tell all there is to learn; of more, some are taken from beginning to end."""
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
 
 _USUAL = (0.0, MESSAGE_TOKENS, CALL_TOKENS, 1.0)
@@ -60,6 +62,7 @@ class Observation:
 def learn(observations: Iterable[Observation], *, ratio_deviation: float) -> Rendering:
     """Return what a domain's usage tells; what is usual where it tells nothing."""
     seen = list(observations)
+    seen = seen[:: 1 + len(seen) // MOST_OBSERVATIONS]
     *added, ratio = _fit(seen, (*_DEVIATIONS, ratio_deviation))
     if ratio_deviation == COUNTED_DEVIATION and abs(ratio - 1) < SAME_RATIO:
         *added, ratio = _fit(seen, (*_DEVIATIONS, 0.0))

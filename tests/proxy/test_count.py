@@ -169,6 +169,26 @@ def test_a_process_that_cannot_be_started_is_told_once_and_never_asked() -> None
     assert texts.batches == []
 
 
+def test_what_comes_later_is_not_waited_for() -> None:
+    class Busy(Texts):
+        """A recorder that has more texts whenever it is asked."""
+
+        def uncounted(self) -> list[Uncounted]:
+            counting.submit(self)
+            return []
+
+    counting: Counting
+
+    async def run() -> list[str]:
+        nonlocal counting
+        async with counting_with(Stuck()) as (counting, notices):
+            counting.submit(Busy())
+            await counting.finish(timeout_s=PATIENCE_S)
+            return notices
+
+    assert asyncio.run(run()) == []
+
+
 def test_what_is_not_counted_in_time_stays_uncounted_and_is_told() -> None:
     texts = Texts([[Uncounted(0, "one")]])
 
