@@ -35,8 +35,6 @@ from rotoscope.traces.model import FinishReason, TokenSource
 MEASURED: TokenSource = "tokenizer:server"
 _LEAST_OUTPUT_TOKENS = 16
 """A shorter output says little of a tokenizer."""
-_CALL_NOISE_TOKENS = 8
-"""How far a server may write a tool call otherwise than we count it."""
 
 
 @dataclass(slots=True)
@@ -156,7 +154,7 @@ def gather(records: Iterable[JournalRecord], tokenizer: str | None = None) -> Se
     sizes = PartSizes(tree, counts, tokenizer)
     renderings = _renderings(calls, sizes)
     for call in calls:
-        _count(call, sizes, renderings[call.domain].ratio)
+        _count(call, sizes, renderings[call.domain])
     return SeenRun(tree, calls, tuple(lengths), exact, refused, sizes, renderings)
 
 
@@ -263,6 +261,7 @@ def _observed(call: SeenCall, sizes: PartSizes) -> Iterator[Observation]:
             call.reported_prompt_tokens - (ANSWER_HEADER_TOKENS if messages else 0.0),
             sizes.up_to(head),
             messages,
+            sizes.answers_with_calls_up_to(head),
             noise=1.0 + sizes.thinking_up_to(head) + _doubt(sizes, sizes.uncounted_up_to(head)),
         )
     is_whole = call.finish_reason in ("stop", "tool_calls", "length") and not call.hides_thinking
@@ -270,8 +269,8 @@ def _observed(call: SeenCall, sizes: PartSizes) -> Iterator[Observation]:
         return
     size = sizes.text(answer) + sizes.reasoning(answer)
     if size >= _LEAST_OUTPUT_TOKENS and call.completion_tokens <= 2 * size:  # more of it is thinking that is not told
-        doubt = _doubt(sizes, 0.0 if sizes.is_counted(answer) else size)
-        yield Observation(call.completion_tokens, size, 0, noise=2.0 + _CALL_NOISE_TOKENS * len(call.tools) + doubt)
+        noise = 2.0 + _doubt(sizes, 0.0 if sizes.is_counted(answer) else size)
+        yield Observation(call.completion_tokens, size, 0, bool(call.tools), noise)
 
 
 def _doubt(sizes: PartSizes, uncounted: float) -> float:
@@ -280,7 +279,7 @@ def _doubt(sizes: PartSizes, uncounted: float) -> float:
     return 0.0 if is_by_bytes else uncounted / BYTES_PER_TOKEN
 
 
-def _count(call: SeenCall, sizes: PartSizes, ratio: float) -> None:
+def _count(call: SeenCall, sizes: PartSizes, rendering: Rendering) -> None:
     """Let the tokenizer at hand count what the server did not tell."""
     if call.reported_prompt_tokens is None:
         call.prompt_source = sizes.source_up_to(call.head)
@@ -290,7 +289,8 @@ def _count(call: SeenCall, sizes: PartSizes, ratio: float) -> None:
     reasoning = sizes.reasoning(answer)
     size = sizes.text(answer) + reasoning
     if end.completion_tokens is None:
-        call.completion_tokens, call.completion_source = round(ratio * size), sizes.source
+        added = rendering.call if call.finish_reason == "tool_calls" else 0.0
+        call.completion_tokens, call.completion_source = round(rendering.ratio * size + added), sizes.source
     if end.reasoning_tokens is None:
         call.reasoning_tokens = round(call.completion_tokens * reasoning / size) if size else 0
     call.reasoning_tokens = min(call.reasoning_tokens, call.completion_tokens)
