@@ -84,3 +84,33 @@ def test_paths_are_compared_by_halves(a: list[int], b: list[int]) -> None:
         return tuple(hash(tuple(steps[: index + 1])) for index in range(len(steps)))
 
     assert common_length(path(a), path(b)) == common(tuple(a), tuple(b))
+
+
+def test_what_only_the_server_has_is_found_in_a_prompt() -> None:
+    seen = [
+        PartSeen(part=0, role="system", digest="0" * 32, borders="0" * 16, text_bytes=1, loose_bytes=1, most_tokens=9),
+        PartSeen(
+            part=1,
+            parent=0,
+            role="opaque",
+            digest="1" * 32,
+            borders="1" * 16,
+            text_bytes=0,
+            loose_bytes=1,
+            most_tokens=9,
+        ),
+        PartSeen(
+            part=2,
+            parent=1,
+            role="opaque",
+            digest="2" * 32,
+            borders="2" * 16,
+            text_bytes=0,
+            loose_bytes=1,
+            most_tokens=9,
+        ),
+    ]
+    tree = PartTree(seen)
+
+    assert [tree.node(part).unseen for part in range(3)] == [-1, 1, 1]
+    assert [tree.node(part).leading for part in range(3)] == [1, 1, 1]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from chat_wire import assistant, result, tool, user
+from chat_wire import assistant, result, system, tool, user
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,3 +105,41 @@ def test_texts_of_new_parts_wait_to_be_counted_and_are_forgotten_with_the_key() 
     parts.behind_messages(DOMAIN, [user("d")])
     parts.forget()
     assert waiting.take() == []
+
+
+def test_parts_that_are_moved_are_those_that_would_be_sent_there() -> None:
+    moved, sent = known_parts(), known_parts()
+    start = moved.behind_messages(DOMAIN, [system("old")])
+    head = moved.behind_messages(start, [user("a"), assistant("b")])
+    moved.take_fresh()
+    end = moved.moved(head, since=start, before=moved.behind_messages(DOMAIN, [system("new")]))
+    sent.behind_messages(DOMAIN, [system("new"), user("a"), assistant("b")])
+
+    digests = [[part.digest for part in parts.take_fresh()] for parts in (moved, sent)]
+    assert digests[0] == digests[1]
+    assert isinstance(end, int)
+    assert moved.moved(head, since=start, before=moved.behind_messages(DOMAIN, [system("new")])) == end
+    assert moved.take_fresh() == []
+
+
+def test_parts_are_moved_from_the_start_of_a_prompt_and_to_it() -> None:
+    parts = known_parts()
+    head = parts.behind_messages(DOMAIN, [user("a"), assistant("b")])
+    behind = parts.moved(head, since=None, before=parts.behind_messages(DOMAIN, [system("new")]))
+
+    assert behind == parts.behind_messages(DOMAIN, [system("new"), user("a"), assistant("b")])
+    assert parts.moved(head, since=None, before=DOMAIN) == head
+    assert parts.moved(head, since=head, before=DOMAIN) == DOMAIN
+
+
+def test_moved_parts_are_masked_as_those_that_are_sent() -> None:
+    moved, sent = known_parts(), known_parts()
+    dated = [user("Today's date is 2026-01-01.\nGo"), assistant("b")]
+    head = moved.behind_messages(moved.behind_messages(DOMAIN, [system("old")]), dated)
+    moved.take_fresh()
+    moved.moved(head, since=0, before=moved.behind_messages(DOMAIN, [system("on 2026-01-02")]))
+    sent.behind_messages(DOMAIN, [system("on 2026-01-02"), *dated])
+
+    masked = [[part.masked for part in parts.take_fresh()] for parts in (moved, sent)]
+    assert masked[0] == masked[1]
+    assert None not in masked[0]

@@ -145,3 +145,23 @@ def test_numbers_never_fall_and_none_is_behind_a_measured_place_that_follows(
         assert place.parent is not None
         assert place.parent.position <= place.position
         assert place.measured is None or place.position <= place.measured
+
+
+def test_what_has_no_known_size_takes_what_others_leave() -> None:
+    tree, (first, unseen, last) = line([10, 4, 20])
+    unseen.is_elastic = True
+    last.measured = 1000
+    tree.settle()
+    tree.fill(last)
+
+    assert [place.position for place in (first, unseen, last)] == [10, 980, 1000]
+
+
+def test_where_nothing_is_left_what_has_no_known_size_shrinks_like_the_others() -> None:
+    tree, (first, unseen, last) = line([10, 10, 20])
+    unseen.is_elastic = True
+    last.measured = 20
+    tree.settle()
+    tree.fill(last)
+
+    assert [place.position for place in (first, unseen, last)] == [5, 10, 20]
