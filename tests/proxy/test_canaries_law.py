@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import io
 import json
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -26,9 +28,11 @@ from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.upstream import upstream_given
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.recorder import Recorder
 from rotoscope.recorder.token_counters import chosen_tokenizer
 from rotoscope.traces.audit import audit
 from rotoscope.traces.canary import Canaries
+from rotoscope.traces.journal import JournalWriter
 
 Answer = Callable[[web.Request, World, Planted], Awaitable[web.StreamResponse]]
 
@@ -200,6 +204,27 @@ def test_nothing_that_is_said_is_written_anywhere(
     assert canaries.in_text(output.out + output.err + "\n".join(told)) == []
     assert audit([tmp_path / "out"]).is_clean
     assert os.listdir(tmp_path / "temporary") == []
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_two_recordings_of_the_same_have_no_digest_in_common(name: str) -> None:
+    """Digests of a text with anything around it are in no list of forms; what tells is that they follow from the key."""
+
+    def digests() -> set[bytes]:
+        it, journal = Planted(), io.BytesIO()
+        recorder = Recorder(JournalWriter(journal))
+        path, body = WORLDS[name].asked(it, streams=False)
+        exchange = recorder.request(path, json.dumps(body).encode(), headers=headers(it), at_s=0.0)
+        exchange.response(200, at_s=1.0, content_type="application/json")
+        exchange.chunk(json.dumps(WORLDS[name].whole(it)).encode(), at_s=1.0)
+        exchange.end(at_s=1.0)
+        recorder.close()
+        return set(re.findall(rb"[0-9a-f]{16}", journal.getvalue()))
+
+    first, second = digests(), digests()
+
+    assert len(first) > 1
+    assert not first & second
 
 
 @contextlib.asynccontextmanager
