@@ -110,6 +110,7 @@ def _call_row(call: Call, branch: str, messages: int) -> Row:
     parts += [f"domain {call.domain}"] if call.domain else []
     parts += ["aux"] if call.aux else []
     parts += [f"{call.attempts} attempts"] if call.attempts and call.attempts > 1 else []
+    parts += [f"by {call.link}{_rivals(call)}"] if call.link else []
     parts += [f"+{messages} messages"] if messages else []
     parts += [f"→ {', '.join(call.tool_calls)}"] if call.tool_calls else []
     parts += [call.finish_reason] if call.finish_reason not in ("stop", "tool_calls", "unknown") else []
@@ -123,6 +124,10 @@ def _call_row(call: Call, branch: str, messages: int) -> Row:
         cached="" if call.cached_tokens is None else f"{call.cached_tokens:,}",
         **_when(call.at_ms, call.duration_ms),
     )
+
+
+def _rivals(call: Call) -> str:
+    return f" (1 of {call.rivals + 1})" if call.rivals else ""
 
 
 def _shares(prefix: Prefix) -> str:
@@ -148,7 +153,8 @@ def _other_row(event: TraceEvent, branch: str) -> Row:
         case Embedding():
             return Row(branch, "embedding", f"{event.prompt_tokens:,}", **_when(event.at_ms, event.duration_ms))
         case ParallelStart():
-            return Row(branch, f"fork: region {event.region}, {event.num_branches} branches")
+            evidence = f" (by {event.evidence})" if event.evidence else ""
+            return Row(branch, f"fork: region {event.region}, {event.num_branches} branches{evidence}")
         case ParallelEnd():
             return Row(branch, f"join: region {event.region}")
         case DropKvCache():

@@ -42,7 +42,7 @@ TRACE = Trace(
             duration_ms=1000.0,
         ),
         ToolCall(tool_call_id="t0", tool_name="tool1", duration_ms=500.0, call=0, at_ms=1000, time_source="gap"),
-        ParallelStart(region=0, num_branches=2),
+        ParallelStart(region=0, num_branches=2, evidence="client"),
         ParallelStart(region=1, num_branches=1, branch=(0, 1)),
         Call(
             call=1,
@@ -58,6 +58,8 @@ TRACE = Trace(
             domain=1,
             aux=True,
             attempts=2,
+            link="prefix",
+            rivals=2,
         ),
         Wait(kind="human", duration_ms=250.0, branch=(0, 1)),
         ParallelEnd(region=0),
@@ -84,8 +86,15 @@ def test_branches_are_named_by_their_way_from_the_root() -> None:
 
 
 def test_what_is_unusual_about_a_call_is_said() -> None:
-    assert rows(TRACE)[4].what == "call 1, conversation 1, domain 1, aux, 2 attempts, lost"
+    assert rows(TRACE)[4].what == "call 1, conversation 1, domain 1, aux, 2 attempts, by prefix (1 of 3), lost"
     assert rows(TRACE)[4].shares == "nothing"
+
+
+def test_a_fork_says_how_it_is_known_who_began_its_branches() -> None:
+    assert [row.what for row in rows(TRACE)[2:4]] == [
+        "fork: region 0, 2 branches (by client)",
+        "fork: region 1, 1 branches",
+    ]
 
 
 def test_the_whole_runs_from_the_first_start_to_the_last_end() -> None:

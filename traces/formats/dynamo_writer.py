@@ -50,7 +50,7 @@ OUTPUTS = Aspect("reuse of outputs", "lost", "hashes are of prompts alone")
 REASONING = Aspect("reasoning", "lost", "it is part of the output")
 MESSAGES = Aspect("messages", "lost", unit="messages")
 EMBEDDINGS = Aspect("embeddings", "lost", unit="requests")
-ATTEMPTS = Aspect("attempts, media and auxiliary calls", "lost", "a call like any other")
+ATTEMPTS = Aspect("attempts, media, auxiliary calls, how calls are linked", "lost", "a call like any other")
 DROPS = Aspect("dropped caches", "lost", unit="events")
 NO_CALL_AFTER = Aspect("waits", "lost", "no call of their branch follows", unit="waits")
 
@@ -234,7 +234,7 @@ def _note_trace(trace: Trace, block_size: int, fidelity: Fidelity) -> None:
         fidelity.note(OUTPUTS, isinstance(prefix.of, int) and prefix.tokens > prompts[prefix.of])
         fidelity.note(REASONING, call.reasoning_tokens > 0 or call.reasoning_unsized)
         fidelity.note(CHOICES, call.request is not None)
-        fidelity.note(ATTEMPTS, call.attempts not in (None, 1) or bool(call.media_tokens) or call.aux)
+        fidelity.note(ATTEMPTS, call.attempts not in (None, 1) or bool(call.media_tokens or call.link) or call.aux)
     for event in trace.events:
         if isinstance(event, ToolCall):
             fidelity.note(GAP_TOOLS if _is_gap(event) else TOOLS)

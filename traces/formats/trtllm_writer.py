@@ -57,7 +57,7 @@ TIMES = Aspect("times of requests and durations of answers", "lost", "the format
 DOMAINS = Aspect("models beside the first", "lost", "all calls go to one model")
 BOUNDS = Aspect("bounds and sources of prefixes", "lost")
 REASONS = Aspect("other reasons of ends", "lost", "the format knows stop, length, tools and filter")
-EVIDENCE = Aspect("cached tokens, attempts, side calls, choices of one request", "lost")
+EVIDENCE = Aspect("cached tokens, attempts, side calls, choices of one request, how calls are linked", "lost")
 EMBEDDINGS = Aspect("embeddings", "lost", unit="embeddings")
 
 WRITE_ASPECTS = (
@@ -278,4 +278,4 @@ def _note(trace: Trace, order: Order, fidelity: Fidelity, *, keeps_messages: boo
 
 
 def _has_evidence(call: Call) -> bool:
-    return call.aux or not (call.cached_tokens is call.attempts is call.request is None)
+    return call.aux or not (call.cached_tokens is call.attempts is call.request is call.link is None)

@@ -56,7 +56,7 @@ SHARED = Aspect("what traces share", "lost", "block ids hold in one file", "shar
 OUTPUTS = Aspect("reuse of outputs", "lost", "block ids are of prompts alone")
 BOUNDS = Aspect("bounds of prefixes", "lost", "the best value is taken for exact")
 REASONS = Aspect("other reasons of ends", "lost", "the format knows end, length and tools")
-EVIDENCE = Aspect("cached tokens, attempts, side calls, choices of one request", "lost")
+EVIDENCE = Aspect("cached tokens, attempts, side calls, choices of one request, how calls are linked", "lost")
 MESSAGES = Aspect("messages", "lost", "the format has none", "messages")
 NAMES = Aspect("which tool ran", "lost", "the format has no names", "tools")
 EMBEDDINGS = Aspect("embeddings", "lost", unit="embeddings")
@@ -218,4 +218,4 @@ def _note(trace: Trace, layout: Layout, block_size: int, fidelity: Fidelity) -> 
 
 
 def _has_evidence(call: Call) -> bool:
-    return call.aux or not (call.cached_tokens is call.attempts is call.request is None)
+    return call.aux or not (call.cached_tokens is call.attempts is call.request is call.link is None)
