@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -63,11 +63,11 @@ class _Entry:
 def audit(
     paths: Iterable[Path],
     *,
-    kinds: Sequence[Kind] = TRACE_KINDS,
+    kinds: Iterable[Kind] = TRACE_KINDS,
     canaries: Canaries | None = None,
     only_canaries: bool = False,
 ) -> Audit:
-    """Audit files and folders; `only_canaries` lets files of any kind through and looks for canaries only.
+    """Audit files and folders; `kinds` are gone through for each file, `only_canaries` lets files of any kind through and looks for canaries only.
 
     Raises UnusableInput where a path cannot be read or is empty, so that nothing can be said.
     """
@@ -82,7 +82,7 @@ def audit(
 
 
 def _audit_entry(
-    entry: _Entry, result: Audit, *, kinds: Sequence[Kind], canaries: Canaries | None, only_canaries: bool
+    entry: _Entry, result: Audit, *, kinds: Iterable[Kind], canaries: Canaries | None, only_canaries: bool
 ) -> None:
     shown = entry.shown
     if canaries is not None:
@@ -105,7 +105,7 @@ def _audit_entry(
         _check_file(entry.path, FileFindings(shown, result.findings), result.census, kinds)
 
 
-def _check_file(path: Path, findings: FileFindings, census: Census, kinds: Sequence[Kind]) -> None:
+def _check_file(path: Path, findings: FileFindings, census: Census, kinds: Iterable[Kind]) -> None:
     _check_name(path.name, "file name", findings)
     try:
         with path.open("rb") as file:
