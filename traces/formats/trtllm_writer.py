@@ -278,4 +278,5 @@ def _note(trace: Trace, order: Order, fidelity: Fidelity, *, keeps_messages: boo
 
 
 def _has_evidence(call: Call) -> bool:
-    return call.aux or not (call.cached_tokens is call.attempts is call.request is call.link is None)
+    is_told = not (call.cached_tokens is call.attempts is call.request is None)
+    return is_told or call.aux or call.link is not None

@@ -218,4 +218,5 @@ def _note(trace: Trace, layout: Layout, block_size: int, fidelity: Fidelity) -> 
 
 
 def _has_evidence(call: Call) -> bool:
-    return call.aux or not (call.cached_tokens is call.attempts is call.request is call.link is None)
+    is_told = not (call.cached_tokens is call.attempts is call.request is None)
+    return is_told or call.aux or call.link is not None
