@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from collections.abc import Callable, Sequence
 
@@ -155,4 +156,6 @@ class Run:
 
     def _lose_journal(self, error: Exception) -> None:
         self._journal = None
-        self.warn(f"the journal cannot be written ({type(error).__name__}): the recording goes on in memory")
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number else type(error).__name__
+        self.warn(f"the journal cannot be written ({reason}): the recording goes on in memory")

@@ -444,3 +444,27 @@ def test_nothing_that_anyone_said_is_in_any_byte_written(options: list[str], tmp
     for place, content in {**written, "stderr": recorded.err.encode(), "stdout": recorded.out.encode()}.items():
         for form in traces_of(CANARY):
             assert form.lower() not in content.lower(), f"{form!r} in {place}"
+
+
+def test_recordings_that_run_at_once_in_one_folder_have_a_trace_each(tmp_path: Path) -> None:
+    arrived, all_arrived = [0], asyncio.Event()
+
+    async def together(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        arrived[0] += 1
+        if arrived[0] == 3:
+            all_arrived.set()
+        await asyncio.wait_for(all_arrived.wait(), PATIENCE_S)
+        return web.json_response(chat_answer())
+
+    async def one(origin: str) -> Ended:
+        options = ("--upstream", origin, "--tokenizer", "none", "-o", str(tmp_path))
+        async with rotoscope("record", *options, "--", *python("ask('hello')")) as process:
+            return await ended(process)
+
+    async def run() -> list[Ended]:
+        async with serving(together) as origin:
+            return await asyncio.gather(*(one(origin) for _ in range(3)))
+
+    assert {recorded.status for recorded in asyncio.run(run())} == {0}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"run-000{i}.trace.json" for i in (1, 2, 3)]

@@ -265,7 +265,9 @@ def test_a_full_disk_is_told_once_and_hurts_neither_the_agent_nor_the_trace(
     assert forwarded == [sse(delta({"content": "a"}, finish="stop"))] * 2
     assert trace is not None
     assert len(list(trace.calls())) == 2
-    assert recorder.trouble == ["the journal cannot be written (OSError): the recording goes on in memory"]
+    assert recorder.trouble == [
+        "the journal cannot be written (No space left on device): the recording goes on in memory"
+    ]
     assert len(caplog.records) == 1
     assert CANARY not in caplog.text
     assert len(disk.data) == writes
