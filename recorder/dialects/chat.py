@@ -9,6 +9,7 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, reasoning_of, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.domain import cache_domain, model_of
 from rotoscope.recorder.dialects.finish_reasons import finish_reason
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
@@ -32,7 +33,7 @@ _TEMPLATE_FIELDS = (
 """What a template may read beside messages and tools."""
 
 
-def parse_request(_path: str, body: bytes) -> Request:
+def parse_request(path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
     try:
         request = orjson.loads(body)
@@ -44,7 +45,7 @@ def parse_request(_path: str, body: bytes) -> Request:
     is_stream = bool(request.get("stream"))
     return Request(
         body=request,
-        domain=orjson.dumps([request.get("model"), request.get("cache_salt")]),
+        domain=cache_domain(model_of(path, request), request.get("cache_salt")),
         prompts=(Prompt(messages=only_messages(messages), tools=_tools(request)),),
         choices=min(choices, MOST_CHOICES) if isinstance(choices, int) and choices > 1 else 1,
         is_stream=is_stream,

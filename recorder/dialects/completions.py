@@ -14,6 +14,7 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, id_bytes, ids_part, text_part
 from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.domain import cache_domain, model_of
 from rotoscope.recorder.dialects.finish_reasons import finish_reason
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
@@ -26,7 +27,7 @@ MOST_OUTPUTS = 1024
 """A request with more of them is passed on unrecorded."""
 
 
-def parse_request(_path: str, body: bytes) -> Request:
+def parse_request(path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
     try:
         request = orjson.loads(body)
@@ -42,7 +43,7 @@ def parse_request(_path: str, body: bytes) -> Request:
     is_stream = bool(request.get("stream"))
     return Request(
         body=request,
-        domain=orjson.dumps([request.get("model"), request.get("cache_salt")]),
+        domain=cache_domain(model_of(path, request), request.get("cache_salt")),
         prompts=prompts,
         choices=choices,
         is_stream=is_stream,

@@ -15,7 +15,7 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
-from rotoscope.recorder.dialects.domain import cache_domain
+from rotoscope.recorder.dialects.domain import cache_domain, model_of
 from rotoscope.recorder.dialects.pieces import (
     Media,
     Piece,
@@ -49,7 +49,7 @@ _INCOMPLETE: dict[str, FinishReason] = {
 }
 
 
-def parse_request(_path: str, body: bytes) -> Request:
+def parse_request(path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
     try:
         request = orjson.loads(body)
@@ -62,7 +62,7 @@ def parse_request(_path: str, body: bytes) -> Request:
     instructions = [{"role": "system", "content": text}] if (text := written_out(request.get("instructions"))) else []
     return Request(
         body=request,
-        domain=cache_domain(request.get("model"), request.get("cache_salt")),
+        domain=cache_domain(model_of(path, request), request.get("cache_salt")),
         prompts=(
             Prompt(
                 messages=[*instructions, *items],
