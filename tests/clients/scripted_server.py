@@ -49,6 +49,8 @@ class Seen:
     status: int = 0
     generations: Sequence[Generation] = ()
     """Prompt and output of each choice; none where it was refused."""
+    embedded: Sequence[int] = ()
+    """How many tokens were embedded."""
 
     @property
     def is_call(self) -> bool:
@@ -128,6 +130,7 @@ class ScriptedServer(Simulator):
         inputs = wire.parse_json(await request.read())["input"]
         texts = inputs if isinstance(inputs, list) and not isinstance(inputs[0], int) else [inputs]
         tokens = sum(len(encode(text)) if isinstance(text, str) else len(text) for text in texts)
+        _current.get().embedded = [tokens]
         data = [{"object": "embedding", "index": index, "embedding": [0.25, -0.5]} for index in range(len(texts))]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return web.json_response({"object": "list", "model": MODEL, "data": data, "usage": usage})

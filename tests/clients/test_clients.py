@@ -31,7 +31,7 @@ def test_every_request_is_a_call_or_an_attempt_at_one(recorded: Recorded) -> Non
 
     asked = [request for request in recorded.seen if request.is_call]
     assert sum(call.attempts or 1 for call in calls) == len(asked)
-    assert len(embeddings) == sum(request.path.endswith("/embeddings") for request in recorded.seen)
+    assert [event.prompt_tokens for event in embeddings] == [tokens for one in recorded.seen for tokens in one.embedded]
     assert [call.attempts for call in calls if call.attempts] == [3]
 
 
@@ -50,7 +50,8 @@ def test_a_stream_that_was_left_is_a_cancelled_call(recorded: Recorded) -> None:
     for one in cancelled:
         assert 0 < one.generation.generated < len(one.generation.output_ids)
         assert one.call.completion_tokens_source not in (None, "usage")
-        assert 0.5 < one.call.completion_tokens / one.generation.generated < 2.0
+        # What was delivered is at most what was generated, and an estimate.
+        assert 0 < one.call.completion_tokens < 2 * one.generation.generated
 
 
 def test_true_common_prefixes_lie_within_the_recorded_bounds(recorded: Recorded) -> None:
