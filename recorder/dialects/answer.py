@@ -47,6 +47,8 @@ class Dialect:
     """Read a request from path and body. Raises NotACall."""
     answer: Callable[[int], Answer]
     """Begin an answer with a number of outputs."""
+    streams_lists: bool = False
+    """Whether a response stream may be one JSON list, whose objects are its events."""
     growing: str = ""
     """The key of the list that grows from call to call; empty when such bodies are always read whole."""
     messages: Callable[[list[Any]], list[dict[str, Any]]] = lambda _: []
