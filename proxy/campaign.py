@@ -20,5 +20,5 @@ def chosen_campaign(name: str | None, environment: Mapping[str, str]) -> Iterato
         return
     with Campaigns(campaigns_folder(environment)).opened(name) as campaign:
         if campaign.is_new:
-            say(f"campaign {name!r} begins; 'rotoscope campaign end {name}' destroys its key")
+            say("a campaign begins: 'rotoscope campaign end NAME' destroys its key")  # what is said may go to a log
         yield campaign

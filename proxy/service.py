@@ -96,6 +96,8 @@ def _introduce(how: Standing, stood: Stood) -> None:
     base_url = how.upstream.base_url(gateway.origin)
     say(f"recording {how.upstream.origin} to {how.folder}")
     say(f"clients take as their base URL {base_url}")
+    if bare := how.upstream.without_version(gateway.origin):
+        say(f"and where they add the version themselves, as Anthropic's and Google's do, {bare}")
     for origin in gateway.origins[1:]:
         say(f"or, as another run, {origin}{path}")
     say(f"a run of its own for each NAME: {gateway.origin}/run/NAME{path}, or the header {RUN_HEADER}: NAME")
@@ -129,8 +131,10 @@ def _status(service: Service, stood: Stood) -> str:
     return "runs: " + " | ".join([*parts, *([f"campaign {service.campaign}"] if service.campaign else [])])
 
 
-def _tell(finished: Finished, name: str) -> None:
-    say(f"run {name!r}: {about_in_one_line(finished)}" if name else about_in_one_line(finished))
+def _tell(finished: Finished, _: str) -> None:
+    """Tell of a run without its name: what a service says goes to a log."""
+    if finished.path or finished.trouble:
+        say(about_in_one_line(finished))
 
 
 def _warn(line: str) -> None:

@@ -25,6 +25,7 @@ a request sent into a closing connection is lost, and the gateway repeats none."
 MAX_HEADER_BYTES = 256 * 1024
 """Limit of one header line, in both directions; coding agents send more than the 8 KB that is usual."""
 
+_LAST_VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 _VERSION_SEGMENT = re.compile(r"^v\d+[a-z0-9]*$")
 
 
@@ -39,9 +40,14 @@ class Upstream:
         """Return what a client takes as its base URL when it talks to `origin` in place of the upstream."""
         return origin + self.base_path
 
+    def without_version(self, origin: str) -> str:
+        """Return the base URL of clients that add the version of the API themselves; empty where it has none."""
+        bare = _LAST_VERSION.sub("", self.base_path)
+        return "" if bare == self.base_path else origin + bare
+
     def server_url(self, path: str) -> str:
         """Return the URL of a server path that stands beside the API's version (`/tokenize` beside `/v1`)."""
-        return self.origin + re.sub(r"/v\d+[a-z0-9]*$", "", self.base_path) + path
+        return self.origin + _LAST_VERSION.sub("", self.base_path) + path
 
 
 def upstream_given(url: str) -> Upstream:

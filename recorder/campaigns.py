@@ -319,4 +319,5 @@ def _holders(file: int) -> list[int]:
         locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     except OSError:
         return []
-    return sorted({int(lock[4]) for lock in locks if len(lock) > 5 and lock[1] == "FLOCK" and lock[5] == place})
+    held = {int(lock[4]) for lock in locks if len(lock) > 5 and lock[1] == "FLOCK" and lock[5] == place}
+    return sorted(process for process in held if process > 0)  # of another container it is 0

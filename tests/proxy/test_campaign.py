@@ -17,7 +17,7 @@ def test_campaign_that_begins_is_told_once_and_with_the_way_to_end_it(
         assert second is not None
         assert first.key == second.key
 
-    said = "rotoscope: campaign 'nightly' begins; 'rotoscope campaign end nightly' destroys its key\n"
+    said = "rotoscope: a campaign begins: 'rotoscope campaign end NAME' destroys its key\n"
     assert capsys.readouterr().err == said
 
 

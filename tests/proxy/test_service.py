@@ -103,22 +103,23 @@ def test_second_signal_cuts_what_is_open(tmp_path: Path) -> None:
     assert call.finish_reason == "cancelled"
 
 
-def test_token_of_the_environment_is_asked_for_and_shown_nowhere(tmp_path: Path) -> None:
+def test_token_of_the_environment_is_asked_for_and_no_secret_is_shown(tmp_path: Path) -> None:
     async def run() -> None:
         async with serving(answer) as origin, proxy(tmp_path, origin, ROTOSCOPE_TOKEN=TOKEN) as process:
             base_url = await first_line(process)
             assert await ask(base_url) == 401
             assert await ask(base_url, x_rotoscope_token=TOKEN) == 200
-            assert await ask(base_url.replace("/v1", f"/token/{TOKEN}/run/a/v1")) == 200
+            assert await ask(base_url.replace("/v1", f"/token/{TOKEN}/run/a-run-name/v1")) == 200
+            assert await ask(base_url, x_rotoscope_token=TOKEN, session_id="a-session-name") == 200
             process.terminate()
             done = await ended(process)
 
         assert "each request must bring the token" in done.err
-        assert TOKEN not in done.err + done.out
+        assert not any(secret in done.err + done.out for secret in (TOKEN, "a-run-name", "a-session-name"))
 
     asyncio.run(run())
 
-    assert calls_in(tmp_path) == {"run-0001.trace.json": 1, "run-0002.trace.json": 1}
+    assert list(calls_in(tmp_path).values()) == [1, 1, 1]
     assert not any(TOKEN.encode() in path.read_bytes() for path in tmp_path.iterdir())
 
 

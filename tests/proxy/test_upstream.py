@@ -60,6 +60,18 @@ def test_url_with_more_than_host_and_path_is_refused_without_repeating_it(secret
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "bare"),
+    [
+        ("http://host", "http://gateway"),
+        ("http://host/api/v1beta", "http://gateway/api"),
+        ("http://host/v1/engine", ""),
+    ],
+)
+def test_clients_that_add_the_version_themselves_take_the_base_url_without_it(given: str, bare: str) -> None:
+    assert upstream_given(given).without_version("http://gateway") == bare
+
+
 def request_line_seen_by_proxy(upstream: str, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Ask an upstream that only a proxy can reach, and return what the proxy was asked for."""
 
