@@ -26,7 +26,6 @@ from rotoscope.traces.writer import EVENT_TYPES, dumps
 TOKENIZER = "tokenizer:"
 NOT_OUR_BYTES = "is not spelled as Rotoscope writes it, so that white space or order could hold something"
 _EVENT_LINE = b' {"event_type"'
-_RECORDS = journal._KINDS
 _EVENTS: dict[object, type[TraceEvent]] = {name: kind for kind, name in EVENT_TYPES.items() if kind is not Call}
 
 
@@ -203,7 +202,7 @@ def _is_line_allowed(line: bytes, number: int, findings: FileFindings) -> bool:
         return _is_allowed_and_checked(journal.JournalHeader, header, findings, number)
     body = dict(parsed.value)
     name = body.pop("record", None)
-    kind = _RECORDS.get(name) if isinstance(name, str) else None
+    kind = journal.RECORD_KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         findings.add("expected a kind of record that is known", line=number, field="record")
         return False
