@@ -2,6 +2,8 @@
 
 Two forms of server are known. llama-server: `POST /apply-template` renders the messages, `POST /tokenize` gives the ids
 of the text. vLLM: `POST /tokenize` takes the messages themselves. Which one it is is found out at the first prompt.
+Requests of other dialects are asked about as the chat request that they come to; what is measured counts only where the
+server's usage tells the same number of tokens.
 
 The prompt travels to the server a second time; it is held in RAM until its ids have come, and dropped then.
 """
@@ -11,13 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 import orjson
 
 from rotoscope.proxy.upstream import Upstream
+from rotoscope.recorder.dialects.chat_form import chat_form
 from rotoscope.recorder.exchange import Exchange
+from rotoscope.traces.journal import DialectName
 
 QUEUE_LENGTH = 256
 """Prompts that may wait to be measured; further ones stay unmeasured, so that RAM is bounded."""
@@ -45,6 +49,15 @@ _TEMPLATE_FIELDS = frozenset(
 """What of a chat request vLLM's /tokenize takes."""
 
 
+_HELLO = {"role": "user", "content": "hello"}
+"""Asked with to tell one form of server from the other, where the first prompt has no messages."""
+
+Asked: TypeAlias = Mapping[str, Any] | str
+"""A chat request, or the text of a prompt without a template."""
+Form: TypeAlias = Callable[[Asked, Mapping[str, str]], Awaitable[list[int]]]
+"""Gives the ids of a prompt; takes the client's key."""
+
+
 class Unmeasurable(Exception):
     """The server does not answer as the form asked for wants; the text says what it did."""
 
@@ -56,6 +69,7 @@ class NoSuchForm(Unmeasurable):
 @dataclass(frozen=True, slots=True)
 class _Prompt:
     exchange: Exchange = field(repr=False)
+    dialect: DialectName
     body: bytes = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     is_done: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
@@ -75,12 +89,15 @@ class Measurer:
         self._queue: asyncio.Queue[_Prompt] = asyncio.Queue(QUEUE_LENGTH)
         self._latest: asyncio.Event | None = None
         """Set when all that was submitted so far is measured."""
-        self._form: Callable[[_Prompt], Awaitable[list[int]]] | None = None
+        self._form: Form | None = None
 
     def submit(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
-        """Put the prompt of an ended exchange in line; never waits."""
+        """Put the prompt of an ended exchange in line, if there is one to measure; never waits."""
+        dialect = exchange.measurable
+        if dialect is None:
+            return
         kept = {name: headers[name] for name in _OF_THE_CLIENT if name in headers}
-        prompt = _Prompt(exchange, exchange.upstream_body, kept)
+        prompt = _Prompt(exchange, dialect, exchange.upstream_body, kept)
         try:
             self._queue.put_nowait(prompt)
             self._latest = prompt.is_done
@@ -125,28 +142,39 @@ class Measurer:
             self._notice(f"a prompt could not be measured, its prefix keeps bounds from usage: {reason}")
 
     async def _ids(self, prompt: _Prompt) -> list[int]:
-        if self._form is not None:
-            return await self._form(prompt)
-        for form in (self._rendered_ids, self._ids_of_messages):
+        asked = chat_form(prompt.dialect, prompt.body)
+        if asked is None:
+            raise Unmeasurable("its prompt is not all in its request")
+        forms = self._forms if self._form is None else [self._form]
+        for form in forms:
             try:
-                ids = await form(prompt)
+                ids = await form(asked, prompt.headers)
             except NoSuchForm:
                 continue
             self._form = form
             return ids
         raise Unmeasurable("the server has neither /apply-template nor a /tokenize that takes messages")
 
-    async def _rendered_ids(self, prompt: _Prompt) -> list[int]:
-        """Ask as llama-server wants it; the flags are those that its chat endpoint uses itself."""
-        rendered = await self._post("/apply-template", prompt.body, prompt.headers)
-        content = {"content": rendered.get("prompt", ""), "add_special": True, "parse_special": True}
-        return _tokens(await self._post("/tokenize", orjson.dumps(content), prompt.headers))
+    @property
+    def _forms(self) -> list[Form]:
+        return [self._rendered_ids, self._ids_of_messages]
 
-    async def _ids_of_messages(self, prompt: _Prompt) -> list[int]:
+    async def _rendered_ids(self, asked: Asked, headers: Mapping[str, str]) -> list[int]:
+        """Ask as llama-server wants it; the flags are those that its own endpoints use themselves."""
+        if not isinstance(asked, str):
+            asked = str((await self._post("/apply-template", orjson.dumps(asked), headers)).get("prompt", ""))
+        elif self._form is None:
+            await self._post("/apply-template", orjson.dumps({"messages": [_HELLO]}), headers)
+        content = {"content": asked, "add_special": True, "parse_special": True}
+        return _tokens(await self._post("/tokenize", orjson.dumps(content), headers))
+
+    async def _ids_of_messages(self, asked: Asked, headers: Mapping[str, str]) -> list[int]:
         """Ask as vLLM wants it."""
-        request: dict[str, Any] = orjson.loads(prompt.body)
-        asked = {"add_generation_prompt": True} | {k: v for k, v in request.items() if k in _TEMPLATE_FIELDS}
-        return _tokens(await self._post("/tokenize", orjson.dumps(asked), prompt.headers))
+        if isinstance(asked, str):
+            wanted: dict[str, Any] = {"prompt": asked}
+        else:
+            wanted = {"add_generation_prompt": True} | {k: v for k, v in asked.items() if k in _TEMPLATE_FIELDS}
+        return _tokens(await self._post("/tokenize", orjson.dumps(wanted), headers))
 
     async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
         async with self._session.post(

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from rotoscope.recorder.dialects.answer import Answer
 from rotoscope.recorder.dialects.output import Output
-from rotoscope.recorder.json_list import ListFilter
 from rotoscope.recorder.reading import Asked
 from rotoscope.recorder.run import Run
 from rotoscope.recorder.sse import EventFilter
 from rotoscope.recorder.usage import Usage
-from rotoscope.traces.journal import CallEnded, CallMeasured, JournalRecord, OutputMeasured
+from rotoscope.traces.journal import CallEnded, CallMeasured, DialectName, JournalRecord, OutputMeasured
 from rotoscope.traces.model import FinishReason
 
 _LARGEST_ANSWER_BYTES = 64 << 20
@@ -39,6 +38,11 @@ class Exchange:
     def listens(self) -> bool:
         """Whether it has to hear the answer, as plain text."""
         return self.recorded
+
+    @property
+    def measurable(self) -> DialectName | None:
+        """The dialect of a prompt whose token ids may be asked for; None where it has none, or none of its own."""
+        return None
 
     def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
         """Tell that the answer begins."""
@@ -76,6 +80,7 @@ class RecordedExchange(Exchange):
         super().__init__(upstream_body)
         self._run = run
         self._asked = asked
+        self._was_measured = bool(asked.ids)
         self._ids = asked.ids
         """They live until the call is closed, as its text does."""
         self._calls = calls
@@ -83,7 +88,7 @@ class RecordedExchange(Exchange):
         self._now_s = at_s
         self._status = 0
         self._answer: Answer | None = asked.dialect.answer(len(calls))
-        self._filter: EventFilter | ListFilter | None = None
+        self._filter: EventFilter | None = None
         self._whole: list[bytes] = []
         self._whole_bytes = 0
         self._is_given_up = False
@@ -95,14 +100,18 @@ class RecordedExchange(Exchange):
     def recorded(self) -> bool:
         return True
 
+    @property
+    def measurable(self) -> DialectName | None:
+        asked = self._asked
+        is_whole = len(asked.heads) == 1 and asked.previous is None and not asked.is_opaque
+        return asked.dialect.name if is_whole and not self._was_measured else None
+
     def response(self, status: int, *, at_s: float, content_type: str = "") -> None:
         self._status = status
         kind = content_type.partition(";")[0].strip().lower()
         is_asked_for = self._asked.is_stream and status == 200 and not kind.endswith("json")
         if kind == "text/event-stream" or is_asked_for:
             self._filter = EventFilter(self._take, withholds=self._asked.is_without_usage)
-        elif self._asked.is_stream and self._asked.dialect.streams_lists and status == 200:
-            self._filter = ListFilter(self._take)
 
     def chunk(self, data: bytes, *, at_s: float) -> bytes:
         if self._answer is None:

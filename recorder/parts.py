@@ -12,7 +12,7 @@ from rotoscope.recorder.canonical import Part, message_part
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash, own_digest
 from rotoscope.recorder.volatile import blanked
-from rotoscope.traces.journal import PartSeen, border_ends, border_step
+from rotoscope.traces.journal import PartSeen, border_ends, text_border_ends
 
 _PROBE_BYTES = 64
 """Stretches of text are looked for among those that begin with the same bytes."""
@@ -162,7 +162,8 @@ class KnownParts:
         number = len(self._digests)
         exact = blanked(part)
         blank = None if exact is None else own_digest(exact)
-        borders = self._hash.borders(part.loose, border_ends(len(part.loose), border_step(part.role)))
+        ends = text_border_ends(len(part.loose)) if part.role == "text" else border_ends(len(part.loose))
+        borders = self._hash.borders(part.loose, ends)
         record = PartSeen(
             part=number,
             parent=None if isinstance(before, bytes) else before,

@@ -30,7 +30,8 @@ SHORT_DIGEST_BYTES = 8
 FIRST_BORDER_BYTES = 128
 BORDER_STEP = 8
 """Each border of a long text is an eighth of the way further."""
-FINE_BORDER_STEP = 64
+FIRST_TEXT_BORDER_BYTES = 32
+TEXT_BORDER_STEP = 64
 """The same for text without a template, which has no messages that would cut it."""
 
 Digest: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{32}$")]
@@ -101,7 +102,7 @@ class PartSeen:
 
     def border_ends(self) -> tuple[int, ...]:
         """Return where in its text the borders are, in bytes."""
-        return border_ends(self.loose_bytes, border_step(self.role))
+        return text_border_ends(self.loose_bytes) if self.role == "text" else border_ends(self.loose_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +251,7 @@ JournalRecord: TypeAlias = (
     PartSeen | CallOpened | CallEnded | CallMeasured | OutputMeasured | PartCounted | EmbeddingEnded
 )
 
-RECORD_KINDS: dict[str, type[JournalRecord]] = {
+_KINDS: dict[str, type[JournalRecord]] = {
     "part": PartSeen,
     "open": CallOpened,
     "end": CallEnded,
@@ -259,7 +260,7 @@ RECORD_KINDS: dict[str, type[JournalRecord]] = {
     "counted": PartCounted,
     "embedding": EmbeddingEnded,
 }
-_KIND_OF = {record: kind for kind, record in RECORD_KINDS.items()}
+_KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _DEFAULTS = {record: {field.name: field.default for field in fields(record)} for record in (*_KIND_OF, JournalHeader)}
 
 
@@ -272,18 +273,18 @@ class Journal:
 
 
 @lru_cache(maxsize=4096)
-def border_ends(size: int, step: int = BORDER_STEP) -> tuple[int, ...]:
+def border_ends(size: int, first: int = FIRST_BORDER_BYTES, step: int = BORDER_STEP) -> tuple[int, ...]:
     """Return where digests of a text of `size` bytes are taken; the last is its end."""
     ends, end = [], 0
     while end < size:
-        end = min(size, end + max(FIRST_BORDER_BYTES, end // step))
+        end = min(size, end + max(first, end // step))
         ends.append(end)
     return tuple(ends)
 
 
-def border_step(role: PartRole) -> int:
-    """Return how fine the borders of a part are."""
-    return FINE_BORDER_STEP if role == "text" else BORDER_STEP
+def text_border_ends(size: int) -> tuple[int, ...]:
+    """Return the same for text without a template."""
+    return border_ends(size, FIRST_TEXT_BORDER_BYTES, TEXT_BORDER_STEP)
 
 
 class JournalWriter:
@@ -439,9 +440,9 @@ def _read_header(line: bytes, path: str) -> JournalHeader:
 def _read(line: bytes, number: int, path: str) -> JournalRecord:
     content = _object(line, number, path)
     kind = content.pop("record", None)
-    if not isinstance(kind, str) or kind not in RECORD_KINDS:
-        raise TraceError(f"expected one of {', '.join(RECORD_KINDS)}", path=f"{path}:{number}", field="record")
-    record: JournalRecord = _valid(RECORD_KINDS[kind], content, number, path)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise TraceError(f"expected one of {', '.join(_KINDS)}", path=f"{path}:{number}", field="record")
+    record: JournalRecord = _valid(_KINDS[kind], content, number, path)
     return record
 
 

@@ -15,7 +15,7 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
-from rotoscope.recorder.dialects.domain import cache_domain, model_of
+from rotoscope.recorder.dialects.domain import cache_domain
 from rotoscope.recorder.dialects.pieces import (
     Media,
     Piece,
@@ -32,7 +32,6 @@ from rotoscope.recorder.usage import Usage, messages_usage
 from rotoscope.traces.model import FinishReason
 
 PATH = "/messages"
-_VERTEX = (":rawPredict", ":streamRawPredict")
 
 _CACHE_MARK = "cache_control"
 _TOOLS_FIELDS = ("mcp_servers", "chat_template", "chat_template_kwargs")
@@ -48,10 +47,12 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
+REST = "rest"
+"""The name of a message that stands for what a template may read beside the messages."""
 _PROMPT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def parse_request(path: str, body: bytes) -> Request:
+def parse_request(_path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
     try:
         request = orjson.loads(body)
@@ -62,7 +63,7 @@ def parse_request(path: str, body: bytes) -> Request:
     salts = [request.get(name) for name in ("speed", "inference_geo")]
     return Request(
         body=request,
-        domain=cache_domain(model_of(path, request), request.get("cache_salt"), *salts),
+        domain=cache_domain(request.get("model"), request.get("cache_salt"), *salts),
         prompts=(Prompt(messages=[*_system(request), *chat_messages(messages)], tools=_tools(request), tools_at=0),),
         is_stream=bool(request.get("stream")),
     )
@@ -114,7 +115,7 @@ def _system(request: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(choice := request.get("tool_choice"), dict) and choice != {"type": "auto"}:
         rest["tool_choice"] = choice
     messages: list[dict[str, Any]] = [{"role": "system", "content": text} for text in texts]
-    return [*messages, {"role": "system", "content": written_out(rest), "name": "rest"}] if rest else messages
+    return [*messages, {"role": "system", "content": written_out(rest), "name": REST}] if rest else messages
 
 
 def _tools(request: dict[str, Any]) -> Part | None:
@@ -304,16 +305,9 @@ def _parsed(data: str | bytes) -> Any:
         return data
 
 
-def _matches(path: str) -> bool:
-    """Return whether a path is Anthropic's own, or that of its models at Vertex."""
-    if path.endswith(PATH):
-        return "/threads/" not in path
-    return "/publishers/anthropic/" in path and path.endswith(_VERTEX) and "/count-tokens:" not in path
-
-
 DIALECT = Dialect(
     "messages",
-    matches=_matches,
+    matches=lambda path: path.endswith(PATH) and "/threads/" not in path,
     read=parse_request,
     answer=lambda _: MessagesAnswer(),
     growing="messages",

@@ -27,6 +27,7 @@ from loopback import (
 from rotoscope.proxy.measure import QUEUE_LENGTH, Measurer
 from rotoscope.proxy.upstream import open_session, upstream_given
 from rotoscope.recorder.exchange import Exchange
+from rotoscope.traces.journal import DialectName
 from rotoscope.traces.model import Call
 
 CHAT_BODY: dict[str, Any] = {
@@ -42,9 +43,14 @@ CHAT_BODY: dict[str, Any] = {
 class Prompt(Exchange):
     """An exchange that keeps what was measured."""
 
-    def __init__(self, body: Mapping[str, Any] = CHAT_BODY) -> None:
+    def __init__(self, body: Mapping[str, Any] = CHAT_BODY, dialect: DialectName | None = "chat") -> None:
         super().__init__(json.dumps(body).encode())
+        self._dialect = dialect
         self.ids: list[Sequence[int] | None] = []
+
+    @property
+    def measurable(self) -> DialectName | None:
+        return self._dialect
 
     def measured(self, ids: Sequence[int] | None) -> None:
         self.ids.append(ids)
@@ -119,6 +125,30 @@ def test_vllm_tokenizes_the_messages_and_is_asked_at_once_the_second_time() -> N
         "chat_template_kwargs": CHAT_BODY["chat_template_kwargs"],
         "add_generation_prompt": True,
     }
+
+
+def test_a_text_is_tokenized_as_it_is() -> None:
+    llama: list[Asked] = []
+    vllm: list[Asked] = []
+    body = {"model": "m", "prompt": "once"}
+    first, second = Prompt(body, "completions"), Prompt(body, "completions")
+
+    measured(answering({"/apply-template": {"prompt": ""}, "/tokenize": {"tokens": [1]}}, llama), first)
+    measured(answering({"/tokenize": {"tokens": [1]}}, vllm), second)
+
+    assert (first.ids, second.ids) == ([[1]], [[1]])
+    assert llama[-1].body == {"content": "once", "add_special": True, "parse_special": True}
+    assert vllm[-1].body == {"prompt": "once"}
+
+
+def test_a_prompt_that_has_none_of_its_own_is_not_asked_about() -> None:
+    asked: list[Asked] = []
+    opaque, unmeasurable = Prompt({"input": "x", "previous_response_id": "r"}, "responses"), Prompt(CHAT_BODY, None)
+
+    missed, notices = measured(answering({"/tokenize": {"tokens": [1]}}, asked), opaque, unmeasurable)
+
+    assert (missed, opaque.ids, unmeasurable.ids, asked) == (1, [None], [], [])
+    assert "its prompt is not all in its request" in notices[0]
 
 
 def test_key_of_the_call_goes_along_and_nothing_else_of_its_header() -> None:
