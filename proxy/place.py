@@ -28,6 +28,11 @@ class Place:
     journal: Path
     trace: Path
 
+    @property
+    def number(self) -> int:
+        """Its number in the folder."""
+        return int(self.trace.name.removeprefix("run-").removesuffix(TRACE_SUFFIX))
+
     def open_journal(self) -> BinaryIO:
         """Open the journal, unbuffered, and hold a lock on it until it is closed. Raises OSError."""
         file = self.journal.open("wb", buffering=0)
@@ -50,24 +55,44 @@ class Place:
             self.journal.unlink(missing_ok=True)
 
 
-def claim(folder: Path) -> Place:
+class Numbers:
+    """Claims one number after another in a folder; it is listed once only, as it may hold very many traces."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last = 0
+
+    def claim(self) -> Place:
+        """Claim the next free number. Raises UnusableInput when the folder cannot be written."""
+        place = claim(self._folder, after=self._last)
+        self._last = place.number
+        return place
+
+
+def claim(folder: Path, *, after: int = 0) -> Place:
     """Make the folder if need be and claim the next number in it by creating its journal.
 
-    Two recordings that start at once get different numbers. Raises UnusableInput when the folder cannot be written.
+    The next is the one behind all that are taken, or the first free one behind `after`. Two recordings that start at once
+    get different numbers. Raises UnusableInput when the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        taken = [int(match[1]) for name in os.listdir(folder) if (match := _NUMBERED.match(name))]
-        for number in itertools.count(max(taken, default=0) + 1):
-            name = f"run-{number:04}"
+        for number in itertools.count((after or _greatest(folder)) + 1):
+            place = Place(folder / f"run-{number:04}{JOURNAL_SUFFIX}", folder / f"run-{number:04}{TRACE_SUFFIX}")
+            if place.trace.exists():
+                continue
             try:
-                (folder / (name + JOURNAL_SUFFIX)).touch(mode=0o600, exist_ok=False)
+                place.journal.touch(mode=0o600, exist_ok=False)
             except FileExistsError:
                 continue
-            return Place(folder / (name + JOURNAL_SUFFIX), folder / (name + TRACE_SUFFIX))
+            return place
     except OSError as error:
         raise UnusableInput(f"{folder}: traces cannot be written here: {error.strerror}") from error
     raise AssertionError("numbers do not end")
+
+
+def _greatest(folder: Path) -> int:
+    return max((int(match[1]) for name in os.listdir(folder) if (match := _NUMBERED.match(name))), default=0)
 
 
 def is_being_written(journal: Path) -> bool:

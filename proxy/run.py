@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from rotoscope.proxy.place import Place, claim
+from rotoscope.proxy.place import Numbers, Place, claim
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.names import Names
 from rotoscope.recorder.recorder import Recorder
@@ -166,11 +166,17 @@ def begin(
 
 
 def begin_in(
-    folder: Path, campaign: Campaign | None, *, tokenizer: str | None = None, keeps_names: bool = False
+    folder: Path,
+    campaign: Campaign | None,
+    *,
+    tokenizer: str | None = None,
+    keeps_names: bool = False,
+    numbers: Numbers | None = None,
 ) -> RecordedRun:
     """Begin a run under the next free number of a folder; in memory alone where that cannot be. Never raises."""
     try:
-        return begin(claim(folder), campaign, tokenizer=tokenizer, keeps_names=keeps_names)
+        place = claim(folder) if numbers is None else numbers.claim()
+        return begin(place, campaign, tokenizer=tokenizer, keeps_names=keeps_names)
     except UnusableInput as error:
         _log.warning("%s: the recording goes on in memory", error)
     journal = open(os.devnull, "wb", buffering=0)  # noqa: SIM115 - the run closes it

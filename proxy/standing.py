@@ -19,6 +19,7 @@ from rotoscope.proxy.door import Door
 from rotoscope.proxy.gateway import Gateway, Notice
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.names_file import NamesFile
+from rotoscope.proxy.place import Numbers
 from rotoscope.proxy.run import Finished, RecordedRun, begin_in
 from rotoscope.proxy.runs import Runs
 from rotoscope.proxy.telling import tell_kind_of_error
@@ -94,8 +95,15 @@ async def standing(
         _measuring(how, session, notice) as measurer,
         _counting(how, notice) as counting,
     ):
+        numbers = Numbers(how.folder)
         runs = Runs(
-            lambda: begin_in(how.folder, how.campaign, tokenizer=how.tokenizer_name, keeps_names=how.names is not None),
+            lambda: begin_in(
+                how.folder,
+                how.campaign,
+                tokenizer=how.tokenizer_name,
+                keeps_names=how.names is not None,
+                numbers=numbers,
+            ),
             finished=_noted(how.names, finished),
             settle=lambda: _settle(measurer, counting),
             by_session=how.by_session,

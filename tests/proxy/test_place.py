@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rotoscope.proxy.place import claim, is_being_written
+from rotoscope.proxy.place import Numbers, claim, is_being_written
 from rotoscope.traces.errors import UnusableInput
 
 
@@ -78,3 +78,23 @@ def test_giving_up_what_is_gone_already_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "folder").rmdir()
 
     place.give_up()
+
+
+def test_numbers_follow_one_another_and_leave_out_those_that_others_took_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "run-0003.trace.json").touch()
+    numbers = Numbers(tmp_path)
+    first = numbers.claim()
+    (tmp_path / "run-0005.trace.json").touch()
+    (tmp_path / "run-0006.journal.jsonl").touch()
+    first.give_up()
+
+    assert [first.number, numbers.claim().number, numbers.claim().number] == [4, 7, 8]
+    assert claim(tmp_path).number == 9
+
+
+def test_folder_that_went_away_is_made_again_for_the_next_number(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path / "folder")
+    numbers.claim().give_up()
+    (tmp_path / "folder").rmdir()
+
+    assert numbers.claim().journal.exists()
