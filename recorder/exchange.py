@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rotoscope.recorder.dialects.answer import Answer
 from rotoscope.recorder.dialects.output import Output
+from rotoscope.recorder.json_list import ListFilter
 from rotoscope.recorder.reading import Asked
 from rotoscope.recorder.run import Run
 from rotoscope.recorder.sse import EventFilter
@@ -88,7 +89,7 @@ class RecordedExchange(Exchange):
         self._now_s = at_s
         self._status = 0
         self._answer: Answer | None = asked.dialect.answer(len(calls))
-        self._filter: EventFilter | None = None
+        self._filter: EventFilter | ListFilter | None = None
         self._whole: list[bytes] = []
         self._whole_bytes = 0
         self._is_given_up = False
@@ -112,6 +113,8 @@ class RecordedExchange(Exchange):
         is_asked_for = self._asked.is_stream and status == 200 and not kind.endswith("json")
         if kind == "text/event-stream" or is_asked_for:
             self._filter = EventFilter(self._take, withholds=self._asked.is_without_usage)
+        elif self._asked.is_stream and self._asked.dialect.streams_lists and status == 200:
+            self._filter = ListFilter(self._take)
 
     def chunk(self, data: bytes, *, at_s: float) -> bytes:
         if self._answer is None:

@@ -251,7 +251,7 @@ JournalRecord: TypeAlias = (
     PartSeen | CallOpened | CallEnded | CallMeasured | OutputMeasured | PartCounted | EmbeddingEnded
 )
 
-_KINDS: dict[str, type[JournalRecord]] = {
+RECORD_KINDS: dict[str, type[JournalRecord]] = {
     "part": PartSeen,
     "open": CallOpened,
     "end": CallEnded,
@@ -260,7 +260,7 @@ _KINDS: dict[str, type[JournalRecord]] = {
     "counted": PartCounted,
     "embedding": EmbeddingEnded,
 }
-_KIND_OF = {record: kind for kind, record in _KINDS.items()}
+_KIND_OF = {record: kind for kind, record in RECORD_KINDS.items()}
 _DEFAULTS = {record: {field.name: field.default for field in fields(record)} for record in (*_KIND_OF, JournalHeader)}
 
 
@@ -440,9 +440,9 @@ def _read_header(line: bytes, path: str) -> JournalHeader:
 def _read(line: bytes, number: int, path: str) -> JournalRecord:
     content = _object(line, number, path)
     kind = content.pop("record", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise TraceError(f"expected one of {', '.join(_KINDS)}", path=f"{path}:{number}", field="record")
-    record: JournalRecord = _valid(_KINDS[kind], content, number, path)
+    if not isinstance(kind, str) or kind not in RECORD_KINDS:
+        raise TraceError(f"expected one of {', '.join(RECORD_KINDS)}", path=f"{path}:{number}", field="record")
+    record: JournalRecord = _valid(RECORD_KINDS[kind], content, number, path)
     return record
 
 

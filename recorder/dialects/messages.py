@@ -15,7 +15,7 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
-from rotoscope.recorder.dialects.domain import cache_domain
+from rotoscope.recorder.dialects.domain import cache_domain, model_of
 from rotoscope.recorder.dialects.pieces import (
     Media,
     Piece,
@@ -32,6 +32,7 @@ from rotoscope.recorder.usage import Usage, messages_usage
 from rotoscope.traces.model import FinishReason
 
 PATH = "/messages"
+_VERTEX = (":rawPredict", ":streamRawPredict")
 
 _CACHE_MARK = "cache_control"
 _TOOLS_FIELDS = ("mcp_servers", "chat_template", "chat_template_kwargs")
@@ -52,7 +53,7 @@ REST = "rest"
 _PROMPT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def parse_request(_path: str, body: bytes) -> Request:
+def parse_request(path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
     try:
         request = orjson.loads(body)
@@ -63,7 +64,7 @@ def parse_request(_path: str, body: bytes) -> Request:
     salts = [request.get(name) for name in ("speed", "inference_geo")]
     return Request(
         body=request,
-        domain=cache_domain(request.get("model"), request.get("cache_salt"), *salts),
+        domain=cache_domain(model_of(path, request), request.get("cache_salt"), *salts),
         prompts=(Prompt(messages=[*_system(request), *chat_messages(messages)], tools=_tools(request), tools_at=0),),
         is_stream=bool(request.get("stream")),
     )
@@ -305,9 +306,16 @@ def _parsed(data: str | bytes) -> Any:
         return data
 
 
+def _matches(path: str) -> bool:
+    """Return whether a path is Anthropic's own, or that of its models at Vertex."""
+    if path.endswith(PATH):
+        return "/threads/" not in path
+    return "/publishers/anthropic/" in path and path.endswith(_VERTEX) and "/count-tokens:" not in path
+
+
 DIALECT = Dialect(
     "messages",
-    matches=lambda path: path.endswith(PATH) and "/threads/" not in path,
+    matches=_matches,
     read=parse_request,
     answer=lambda _: MessagesAnswer(),
     growing="messages",
