@@ -121,14 +121,15 @@ async def _show_until(ending: asyncio.Event, screen: Screen, service: Service, s
 
 
 def _status(service: Service, stood: Stood) -> str:
+    """Return how things are, in the width of a terminal."""
     told = health(stood.gateway, stood.runs)
-    runs = told["runs"]
+    calls = f"{counted(told['calls'], 'call')}, {stood.gateway.in_flight} in flight, {told['failed']} failed"
     parts = [
-        f"{runs['open']} open, {runs['written']} written",
-        f"{counted(told['calls'], 'call')}, {stood.gateway.in_flight} in flight, {told['failed']} failed",
-        f"{told['unrecorded']} unrecorded",
+        f"{counted(told['runs']['open'], 'run')}, {counted(told['runs']['written'], 'trace')}",
+        f"{calls}, {told['unrecorded']} unrecorded",
+        service.campaign,
     ]
-    return "runs: " + " | ".join([*parts, *([f"campaign {service.campaign}"] if service.campaign else [])])
+    return " | ".join(filter(None, parts))
 
 
 def _tell(finished: Finished, _: str) -> None:
