@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import foreign_traces as foreign
 from hypothesis import strategies as st
+from strategies import chosen
 
 Token = tuple[object, int]
 Tokens = tuple[Token, ...]
@@ -68,15 +69,15 @@ def runs(draw: st.DrawFn, overhead: bool = False) -> Run:
     for _ in range(draw(st.integers(1, 14))):
         inside = {id(parent) for parent, _ in open_regions}
         live = [root, *(child for _, children in open_regions for child in children)]
-        branch = draw(st.sampled_from(live))
-        action = draw(st.sampled_from(["turn", "turn", "turn", "turn", "fork", "join"]))
+        branch = chosen(draw, live)
+        action = chosen(draw, ("turn", "turn", "turn", "turn", "fork", "join"))
         if action == "fork" and id(branch) not in inside and len(branch.path) < 2:
             number = draw(st.integers(1, 3))
             run.events.append(foreign.fork(number, *branch.path))
             children = [_Branch((*branch.path, i), _copied(branch.lists)) for i in range(number)]
             open_regions.append((branch, children))
         elif action == "join" and open_regions:
-            parent, children = draw(st.sampled_from(open_regions))
+            parent, children = chosen(draw, open_regions)
             if not {id(child) for child in children} & inside:
                 run.events.append(foreign.join(*parent.path))
                 open_regions = [region for region in open_regions if region[0] is not parent]
@@ -93,14 +94,15 @@ def _turn(draw: st.DrawFn, run: Run, branch: _Branch, overhead: bool) -> None:
     """Cut a conversation at some place, add messages and make a call."""
     known = sorted(branch.lists)
     new = 10 * len(run.events)
-    conversation = draw(st.sampled_from([*known, *known, new]))
+    conversation = chosen(draw, [*known, *known, new])
     messages = branch.lists.setdefault(conversation, [])
-    kept = draw(st.one_of(st.just(len(messages)), st.integers(0, len(messages))))
+    kept = len(messages) if draw(st.booleans()) else draw(st.integers(0, len(messages)))
     where: foreign.Json = {"path": branch.path, "conversation_id": conversation}
     del messages[kept:]
     if kept == 0:
         _system(draw, run, messages, where)
-    for role in draw(st.lists(st.sampled_from(["user", "tool"]), max_size=3)):
+    for _ in range(draw(st.integers(0, 3))):
+        role = chosen(draw, ("user", "tool"))
         size = draw(st.integers(0, 5))
         run.events.append(foreign.message(role, len(messages), size, **where))
         extra = draw(st.integers(0, 2)) if overhead and size else 0
@@ -111,7 +113,7 @@ def _turn(draw: st.DrawFn, run: Run, branch: _Branch, overhead: bool) -> None:
         messages.append(_fresh(run, "message", 1))
         prompt = messages[-1]
     output = _fresh(run, "output", draw(st.integers(0, 5)))
-    reasoning = draw(st.sampled_from([0, 0, len(output), len(output) // 2]))
+    reasoning = chosen(draw, (0, 0, len(output), len(output) // 2))
     run.events.append(foreign.call(len(messages), len(prompt), len(output), reasoning, **where))
     extra = draw(st.integers(0, 2)) if overhead and output[reasoning:] else 0
     messages.append(output[reasoning:] + _fresh(run, "end", extra))
@@ -121,7 +123,8 @@ def _turn(draw: st.DrawFn, run: Run, branch: _Branch, overhead: bool) -> None:
 def _system(draw: st.DrawFn, run: Run, messages: list[Tokens], where: foreign.Json) -> None:
     """Begin a conversation with one or two system prompts, with an id or without, or with none."""
     before: str | None = ""
-    for name in draw(st.lists(st.sampled_from(["A", "B", None]), max_size=2)):
+    for _ in range(draw(st.integers(0, 2))):
+        name = chosen(draw, ("A", "B", None))
         size = draw(st.integers(1, 4))
         more: foreign.Json = {} if name is None or before is None else {"system_prompt_id": name}
         run.events.append(foreign.message("system", len(messages), size, **where, **more))

@@ -3,11 +3,16 @@
 `traces()` draws one valid trace in normal form, `corpora()` several whose campaigns have the same shared prefixes. They
 are small and dense in hard cases: nested shared prefixes, cache domains, growth, forks, rewinds and repeated prompts,
 references into outputs, empty outputs, regions that nest, overlap or are never joined, tools that overlap, missing times.
+
+Whatever is drawn is a number, mostly an index: hypothesis keeps strategies of numbers, and to make others anew for each
+value takes longer than most tests that draw them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -17,6 +22,8 @@ from rotoscope.traces.model import (
     Call,
     DropKvCache,
     Embedding,
+    ForkEvidence,
+    LinkEvidence,
     Message,
     ParallelEnd,
     ParallelStart,
@@ -31,23 +38,41 @@ from rotoscope.traces.model import (
 )
 
 CAMPAIGNS = ("11111111", "22222222")
+_EVIDENCE: tuple[ForkEvidence | None, ...] = (None, "client", "time")
+_LINKS: list[tuple[LinkEvidence | None, int | None]] = [
+    (link, rivals) for link in (None, "own", "prefix", "rewind") for rivals in (None, None, None, 1, 2, 3)
+]
+"""With numbers of rivals."""
+
+Option = TypeVar("Option")
+
+
+def chosen(draw: st.DrawFn, options: Sequence[Option]) -> Option:
+    """Draw one of several; the first is the simplest."""
+    return options[draw(st.integers(0, len(options) - 1))]
+
+
+def chosen_or_none(draw: st.DrawFn, options: Sequence[Option]) -> Option | None:
+    """Draw one of several or, half of the times, none; none where there is none."""
+    index = draw(st.integers(0, max(2 * len(options) - 1, 0)))
+    return options[index - len(options)] if index >= len(options) > 0 else None
 
 
 @st.composite
 def traces(draw: st.DrawFn, *, max_events: int = 14, campaign: str = CAMPAIGNS[0], timed: bool | None = None) -> Trace:
     """Draw a trace; `timed` says whether all calls and tools have times (None: some)."""
-    return draw(_traces_of(draw(shared_prefixes()), campaign=campaign, max_events=max_events, timed=timed))
+    return _trace_of(draw, _shared_prefixes(draw), campaign=campaign, max_events=max_events, timed=timed)
 
 
 @st.composite
 def corpora(draw: st.DrawFn, *, max_traces: int = 3, max_events: int = 8) -> list[Trace]:
     """Draw traces of one or two campaigns; files of a campaign may know its shared prefixes up to different lengths."""
-    by_campaign = {campaign: draw(shared_prefixes()) for campaign in CAMPAIGNS}
+    by_campaign = {campaign: _shared_prefixes(draw) for campaign in CAMPAIGNS}
     drawn = []
     for _ in range(draw(st.integers(1, max_traces))):
-        campaign = draw(st.sampled_from(CAMPAIGNS))
-        known = draw(_shortened(by_campaign[campaign]))
-        drawn.append(draw(_traces_of(known, campaign=campaign, max_events=max_events, timed=None)))
+        campaign = chosen(draw, CAMPAIGNS)
+        known = _shortened(draw, by_campaign[campaign])
+        drawn.append(_trace_of(draw, known, campaign=campaign, max_events=max_events, timed=None))
     return drawn
 
 
@@ -79,11 +104,15 @@ def grown_by(trace: Trace, factor: int) -> Trace:
 @st.composite
 def shared_prefixes(draw: st.DrawFn) -> tuple[SharedPrefix, ...]:
     """Draw up to four shared prefixes of both kinds, some of which begin like others."""
+    return _shared_prefixes(draw)
+
+
+def _shared_prefixes(draw: st.DrawFn) -> tuple[SharedPrefix, ...]:
     drawn: list[SharedPrefix] = []
     for number in range(draw(st.integers(0, 4))):
-        kind: SharedKind = draw(st.sampled_from(["system", "group"]))
+        kind: SharedKind = chosen(draw, ("system", "group"))
         parents = [p for p in drawn if p.tokens > _leaves_at(p)]
-        parent = draw(st.none() | st.sampled_from(parents)) if parents else None
+        parent = chosen_or_none(draw, parents)
         link = None
         if parent is not None:
             link = SharedPrefixLink(parent.id, draw(st.integers(_leaves_at(parent) + 1, parent.tokens)))
@@ -92,7 +121,6 @@ def shared_prefixes(draw: st.DrawFn) -> tuple[SharedPrefix, ...]:
     return tuple(drawn)
 
 
-@st.composite
 def _shortened(draw: st.DrawFn, shared: tuple[SharedPrefix, ...]) -> tuple[SharedPrefix, ...]:
     """Draw what a file that saw less of them says: shorter where none of the others needs more."""
     needed = {p.id: max(_leaves_at(p), 1) for p in shared}
@@ -106,8 +134,7 @@ def _leaves_at(shared: SharedPrefix) -> int:
     return shared.prefix.tokens if shared.prefix else 0
 
 
-@st.composite
-def _traces_of(
+def _trace_of(
     draw: st.DrawFn, shared: tuple[SharedPrefix, ...], *, campaign: str, max_events: int, timed: bool | None
 ) -> Trace:
     agent = _Agent(draw, shared, timed)
@@ -140,15 +167,16 @@ class _Agent:
     def act(self) -> None:
         """Add an event; calls are the most frequent."""
         actions = [self.call] * 5 + [self.tool] * 2 + [self.wait, self.fork, self.join, self.bystander]
-        branch = self.draw(st.sampled_from(self.branches))
-        self.draw(st.sampled_from(actions))(branch)
-        self.now_ms += self.draw(st.sampled_from([0, 0, 5, 20]))
+        branch = chosen(self.draw, self.branches) if len(self.branches) > 1 else self.branches[0]
+        chosen(self.draw, actions)(branch)
+        self.now_ms += chosen(self.draw, (0, 0, 5, 20))
 
     def call(self, branch: Branch | None) -> None:
-        domain = self.draw(st.sampled_from([0, 0, 0, 1]))
+        domain = chosen(self.draw, (0, 0, 0, 1))
         prefix = self._prefix(domain)
         output = self.draw(st.integers(0, 4))
         at_ms, duration_ms = self._times()
+        link, rivals = chosen(self.draw, _LINKS)
         call = Call(
             call=len(self.calls),
             domain=domain,
@@ -157,18 +185,18 @@ class _Agent:
             message_index=0,
             prompt_tokens=max(prefix.tokens + self.draw(st.integers(0, 4)), 1),
             completion_tokens=output,
-            reasoning_tokens=self.draw(st.integers(0, output)),
+            reasoning_tokens=self.draw(st.integers(0, output)) if output else 0,
             prefix=prefix,
             at_ms=at_ms,
             duration_ms=duration_ms,
-            link=self.draw(st.sampled_from([None, "own", "prefix", "rewind"])),
-            rivals=self.draw(st.none() | st.integers(1, 3)),
+            link=link,
+            rivals=rivals,
         )
         self.calls.append(call)
         self.events.append(call)
 
     def tool(self, branch: Branch | None) -> None:
-        asking = self.draw(st.none() | st.sampled_from(self.calls)) if self.calls else None
+        asking = chosen_or_none(self.draw, self.calls)
         at_ms, duration_ms = self._times()
         self.events.append(
             ToolCall(
@@ -183,12 +211,12 @@ class _Agent:
         self.tools += 1
 
     def wait(self, branch: Branch | None) -> None:
-        duration_ms = self.draw(st.sampled_from([0.0, 10.0]))
+        duration_ms = chosen(self.draw, (0.0, 10.0))
         self.events.append(Wait(branch=branch, kind="think", duration_ms=duration_ms))
 
     def fork(self, branch: Branch | None) -> None:
         width = self.draw(st.integers(1, 3))
-        evidence = self.draw(st.sampled_from([None, "client", "time"]))
+        evidence = chosen(self.draw, _EVIDENCE)
         fork = ParallelStart(branch=branch, region=self.regions, num_branches=width, evidence=evidence)
         self.events.append(fork)
         self.open_regions[self.regions] = branch
@@ -199,7 +227,7 @@ class _Agent:
         """Join an open region of the branch; what happens below it is over then."""
         mine = [region for region, parent in self.open_regions.items() if parent == branch]
         if mine:
-            region = self.draw(st.sampled_from(mine))
+            region = chosen(self.draw, mine)
             self.events.append(ParallelEnd(branch=branch, region=region))
             self._close(region)
 
@@ -210,7 +238,7 @@ class _Agent:
             Message(branch=branch, conversation_id=0, role="user", message_index=0, tokens=3),
             Embedding(branch=branch, prompt_tokens=3, at_ms=0.0, duration_ms=70.0),
         ]
-        self.events.append(self.draw(st.sampled_from(bystanders)))
+        self.events.append(chosen(self.draw, bystanders))
 
     def _close(self, region: int) -> None:
         del self.open_regions[region]
@@ -221,7 +249,7 @@ class _Agent:
 
     def _times(self) -> tuple[float | None, float | None]:
         known = self.timed if self.timed is not None else self.draw(st.integers(0, 3)) > 0
-        return (self.now_ms, float(self.draw(st.sampled_from([0, 5, 30, 80])))) if known else (None, None)
+        return (self.now_ms, chosen(self.draw, (0.0, 5.0, 30.0, 80.0))) if known else (None, None)
 
     def _prefix(self, domain: int) -> Prefix:
         """Begin like nothing, or like the owner of the last token that is shared (normal form)."""
@@ -234,7 +262,8 @@ class _Agent:
         origins = {of: (least, ends) for of, (least, ends) in origins.items() if ends[-1] > least}
         if not origins or self.draw(st.integers(0, 5)) == 0:
             return NO_PREFIX
-        of = self.draw(st.sampled_from(list(origins)))
+        of = chosen(self.draw, list(origins))
         least, ends = origins[of]
         usual = [end for end in ends if end > least]
-        return Prefix(of, self.draw(st.sampled_from(usual) | st.integers(least + 1, ends[-1])), "ids")
+        tokens = chosen(self.draw, usual) if self.draw(st.booleans()) else self.draw(st.integers(least + 1, ends[-1]))
+        return Prefix(of, tokens, "ids")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
+from strategies import chosen
 
 from rotoscope.traces import Call, Prefix, SharedPrefix, SharedPrefixLink, Trace
 
@@ -52,15 +53,15 @@ def worlds(draw: st.DrawFn, domains: int = 2, chance: bool = False) -> World:
         options = [stream for stream, of in streams if of in (None, domain)]
         if not options or draw(st.integers(0, 4)) == 0:
             return ()
-        stream = draw(st.sampled_from(options))
-        return stream[: draw(st.one_of(st.just(len(stream)), st.integers(0, len(stream))))]
+        stream = chosen(draw, options)
+        return stream if draw(st.booleans()) else stream[: draw(st.integers(0, len(stream)))]
 
     def fresh(least: int) -> Tokens:
-        return tuple(draw(st.lists(st.integers(0, 2), min_size=least, max_size=5)))
+        return tuple(draw(st.integers(0, 2)) for _ in range(draw(st.integers(least, 5))))
 
     shared: list[Tokens] = []
     for _ in range(draw(st.integers(0, 3))):
-        start = draw(st.sampled_from([(), *shared]))
+        start = chosen(draw, [(), *shared])
         stream = start[: draw(st.integers(0, len(start)))] + fresh(1)
         shared.append(stream)
         streams.append((stream, None))

@@ -52,19 +52,20 @@ def replay(traces: list[Trace], template: ChatTemplate, *, sessions: int, answer
     plan = PromptPlan(traces, seed=7, salt="pepper", sessions=sessions, vocabulary=WORDS.vocabulary, rendering=messages)
     toy = ToyTemplate(template)
     run = Replayed([messages.lay_out(trace).trace for trace in traces])
-    for number in range(sessions):
-        session = plan.session(number)
-        for call in traces[number % len(traces)].calls():
-            name = ("session", number, call.call)
-            run.prompts[name] = toy.tokens(session.prompt(call.call))
-            run.ids[name] = tuple(map(str, session.ids(call.call).tolist()))
-            pieces = [
-                chr(0x4E00 + (97 * number + 31 * call.call + 7 * n) % 20_000) for n in range(call.completion_tokens)
-            ]
-            if answers and pieces:
-                asyncio.run(session.answered(call.call, answered_in_pieces(pieces)))
-                run.received[name] = tuple(pieces)
-        session.close()
+    with asyncio.Runner() as runner:
+        for number in range(sessions):
+            session = plan.session(number)
+            for call in traces[number % len(traces)].calls():
+                name = ("session", number, call.call)
+                run.prompts[name] = toy.tokens(session.prompt(call.call))
+                run.ids[name] = tuple(map(str, session.ids(call.call).tolist()))
+                pieces = [
+                    chr(0x4E00 + (97 * number + 31 * call.call + 7 * n) % 20_000) for n in range(call.completion_tokens)
+                ]
+                if answers and pieces:
+                    runner.run(session.answered(call.call, answered_in_pieces(pieces)))
+                    run.received[name] = tuple(pieces)
+            session.close()
     run.counted = plan.unseparated, plan.crowded
     return run
 
@@ -76,7 +77,7 @@ def grown(draw: st.DrawFn) -> list[Trace]:
     return [grown_by(trace, factor) for trace in traces]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200)
 @given(grown(), templates, st.integers(1, 4), st.booleans())
 def test_prompts_have_their_lengths_and_share_what_is_laid_out(
     traces: list[Trace], template: ChatTemplate, sessions: int, answers: bool
@@ -98,7 +99,7 @@ def test_prompts_have_their_lengths_and_share_what_is_laid_out(
         assert found == expected or expected < found <= min(recorded.common(a, b) + template.turn, ends)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(grown(), templates.filter(lambda template: template.takes_answers_up), st.integers(1, 3))
 def test_what_messages_change_of_a_forest_is_bounded_by_the_template(
     traces: list[Trace], template: ChatTemplate, sessions: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from forest_truth import Node, Truth
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import corpora
 
@@ -153,7 +153,6 @@ def _first_own(session: SessionPrompts, call: int, leaves_at: int, trace: Trace)
     return [int(token) for token in session.ids(call)[calls[of].prompt_tokens : leaves_at + 1]]
 
 
-@settings(max_examples=200)
 @given(st.data(), corpora(), vocabularies, st.integers(1, 4))
 def test_what_a_server_keeps_from_parting_is_counted(
     data: st.DataObject, traces: list[Trace], vocabulary: Vocabulary, sessions: int
