@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Sequence
+from typing import Any
 
+import orjson
 import pytest
 from chat_wire import Wire, assistant, delta, result, sse, system, tool, tool_call, usage, user
 
@@ -36,6 +38,39 @@ def said_everywhere(wire: Wire) -> None:
     exchange.response(200, at_s=wire.now_s, content_type="text/event-stream")
     exchange.chunk(sse(delta({"content": CANARY, "reasoning": CANARY})), at_s=wire.now_s)
     exchange.cancelled(at_s=wire.now_s)
+
+
+TOOL = {"name": "f"}
+DIALECTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "/v1/chat/completions": (
+        {"messages": [system("a b c"), user("d e")], "tools": [TOOL]},
+        {"choices": [{"index": 0, "message": assistant("x y z"), "finish_reason": "stop"}]},
+    ),
+    "/v1/messages": (
+        {"max_tokens": 9, "system": "a b c", "messages": [user("d e")], "tools": [TOOL]},
+        {"role": "assistant", "content": [{"type": "text", "text": "x y z"}], "stop_reason": "end_turn"},
+    ),
+    "/v1/responses": (
+        {"instructions": "a b c", "input": "d e", "tools": [TOOL]},
+        {
+            "id": "r",
+            "status": "completed",
+            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x y z"}]}],
+        },
+    ),
+    "/v1beta/models/g:generateContent": (
+        {
+            "systemInstruction": {"parts": [{"text": "a b c"}]},
+            "contents": [{"role": "user", "parts": [{"text": "d e"}]}],
+            "tools": [TOOL],
+        },
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "x y z"}]}, "finishReason": "STOP"}]},
+    ),
+    "/v1/completions": (
+        {"prompt": "a b c d e"},
+        {"choices": [{"index": 0, "text": " x y z", "finish_reason": "stop"}]},
+    ),
+}
 
 
 def parts_of(texts: Sequence[Uncounted]) -> list[int]:
@@ -69,6 +104,25 @@ def test_calls_and_schemas_are_counted_as_templates_write_them() -> None:
         "a",
         'I look.{"name": "read", "arguments": {"path":"x"}}',
     ]
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+def test_prompts_and_outputs_are_counted_in_every_dialect(path: str) -> None:
+    request, answer = DIALECTS[path]
+    wire = Wire(counter=Words())
+    exchange = wire.recorder.request(path, orjson.dumps({"model": "m"} | request), at_s=wire.now_s)
+    exchange.response(200, at_s=wire.now_s, content_type="application/json")
+    exchange.chunk(orjson.dumps(answer), at_s=wire.now_s)
+    exchange.end(at_s=wire.now_s)
+    wire.count()
+    trace = wire.close()
+    [call] = trace.calls()
+
+    plain = path.endswith("/v1/completions")
+    assert trace.token_source == "tokenizer:words"
+    assert (call.prompt_tokens_source, call.completion_tokens_source) == (None, None)
+    assert call.prompt_tokens == (5 if plain else 3 + 2 + 2 + 3 * 4 + 3)
+    assert call.completion_tokens == 3
 
 
 def test_without_a_tokenizer_no_text_waits() -> None:
