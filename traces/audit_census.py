@@ -23,6 +23,8 @@ class Census:
 
     traces: int = 0
     journals: int = 0
+    journals_of_named_campaigns: int = 0
+    """Who has the key of such a campaign, which is in a file until it is ended, can test guesses of what was said."""
     results: int = 0
     campaigns: set[str] = field(default_factory=set)
     prompt_tokens: Counter[int] = field(default_factory=Counter)
@@ -56,7 +58,10 @@ class Census:
             self.span_ms = max(self.span_ms, getattr(event, "at_ms", None) or 0.0)
 
     def lines(self) -> Iterator[str]:
-        """Yield what there is to know, a line each; nothing where there is no trace."""
+        """Yield what there is to know, a line each; nothing where there are no recordings."""
+        if self.journals:
+            named = f", {self.journals_of_named_campaigns} of named campaigns: end those first"
+            yield f"journals {self.journals}{named if self.journals_of_named_campaigns else ''}"
         if not self.traces:
             return
         calls = self.prompt_tokens.total()
@@ -85,6 +90,7 @@ class Census:
         return {
             "traces": self.traces,
             "journals": self.journals,
+            "journals_of_named_campaigns": self.journals_of_named_campaigns,
             "results": self.results,
             "campaigns": len(self.campaigns),
             "calls": self.prompt_tokens.total(),

@@ -75,7 +75,10 @@ def check_journal(data: bytes, findings: FileFindings, census: Census) -> None:
     if _journal_bytes(recorded) != whole:
         findings.add(NOT_OUR_BYTES)
     check_start((getattr(record, "at_ms", None) for record in recorded.records), "at_ms", findings)
+    if recorded.header.tokenizer is not None:
+        findings.see("tokenizer", recorded.header.tokenizer)
     census.journals += 1
+    census.journals_of_named_campaigns += recorded.header.is_named
 
 
 def check_manifest(data: bytes, findings: FileFindings, census: Census) -> None:

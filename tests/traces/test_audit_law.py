@@ -18,7 +18,7 @@ from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import FileFindings, Findings
 from rotoscope.traces.audit_kinds import TRACE_KINDS, check_journal, check_manifest, check_trace
 from rotoscope.traces.corpus import dump_manifest
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal import JournalHeader, JournalWriter
 from rotoscope.traces.writer import dumps
 
 MARK = "zq"
@@ -108,6 +108,16 @@ def test_damage_of_any_kind_is_found_or_is_a_file_like_any_other(kind: str, plac
     at = place % (len(data) + 1)
 
     findings_of(kind, data[:at] + junk + data[at + cut :])
+
+
+def test_a_journal_tells_its_tokenizer_and_whether_a_key_may_be_left() -> None:
+    header = JournalHeader(trace_id="00000001", campaign="00000002", is_named=True, tokenizer="o200k_base")
+    file, findings, census = BytesIO(), Findings(), Census()
+    JournalWriter(file).begin(header)
+    check_journal(file.getvalue(), FileFindings("file", findings), census)
+
+    assert [(name.kind, name.value) for name, _ in findings.sorted_names()] == [("tokenizer", "o200k_base")]
+    assert list(census.lines()) == ["journals 1, 1 of named campaigns: end those first"]
 
 
 def test_the_key_of_a_campaign_is_no_file_to_show(tmp_path: Path) -> None:

@@ -1,11 +1,44 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import fields, is_dataclass
+from types import ModuleType
+from typing import Annotated, get_args, get_origin
 
 import pytest
+from pydantic import StringConstraints
 
+from rotoscope.traces import journal, model
 from rotoscope.traces.audit_schema import breaches, epoch_like, spells_text
 from rotoscope.traces.model import Call, Prefix
+
+WITHOUT_NAMES = {"HexId", "SharedId", "ToolName", "ToolCallId", "Digest", "ShortDigests"}
+WITH_NAMES = {"TokenSource", "PrefixSource", "TokenizerName"}
+"""What holds a name from outside; an audit lists it for a person to see."""
+
+
+def test_no_string_is_let_through_without_thought() -> None:
+    """A new kind of string has to be without names, or its names have to be listed: say so above."""
+    found = {
+        name
+        for module in (model, journal)
+        for name, kind in vars(module).items()
+        if get_origin(kind) is Annotated and any(isinstance(mark, StringConstraints) for mark in get_args(kind))
+    }
+
+    assert found == WITHOUT_NAMES | WITH_NAMES
+
+
+@pytest.mark.parametrize("module", [model, journal])
+def test_no_field_is_a_string_of_any_kind(module: ModuleType) -> None:
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and is_dataclass(kind)]
+
+    assert [
+        (kind.__name__, one.name)
+        for kind in kinds
+        for one in fields(kind)
+        if kind.__module__ == module.__name__ and "str" in str(one.type).split()
+    ] == []
 
 
 @pytest.mark.parametrize(
