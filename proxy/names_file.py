@@ -1,7 +1,7 @@
 """The private side file: what numbers and files of traces stand for, for the person who records and for nobody else.
 
 JSON Lines, one for each trace: `trace` (its file), `trace_id`, `run` (name or session of the run, null where it had none),
-`models` by number of the cache domain, `tools` by pseudonym.
+`models` by number of the cache domain, `branches` by region and index, `tools` by pseudonym.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class NamesFile:
             "trace_id": finished.trace.trace_id,
             "run": run.called or None,
             "models": {str(number): _text(name) for number, name in run.names.models.items()},
+            "branches": {branch: [_text(name) for name in names] for branch, names in run.names.branches.items()},
             "tools": {f"tool{number:02}": _text(name) for number, name in run.names.tools.items()},
         }
         try:

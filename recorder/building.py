@@ -28,6 +28,8 @@ class Built:
     """None when no call was seen."""
     refused: int
     """Requests that the server refused and that were not sent again."""
+    threads: Mapping[int, int]
+    """Who sent a call by its own word, by the number of the call in the trace."""
 
 
 def build_trace(journal: Journal) -> Built:
@@ -37,7 +39,7 @@ def build_trace(journal: Journal) -> Built:
     trace = _trace(journal.header, run, embeddings) if run.calls else None
     if trace is not None:
         validate(trace)
-    return Built(trace, run.refused)
+    return Built(trace, run.refused, {call.number: call.thread for call in run.calls if call.thread is not None})
 
 
 def _trace(header: JournalHeader, run: SeenRun, embeddings: Sequence[EmbeddingEnded]) -> Trace:

@@ -249,7 +249,10 @@ class RequestReader:
 
     def _thread(self, session: str, thread: str) -> int:
         digest = self._digest("thread", f"{len(session)} {session}{thread}")
-        return self._threads.setdefault(digest, len(self._threads))
+        number = self._threads.setdefault(digest, len(self._threads))
+        if self._names is not None:
+            self._names.thread(number, thread)
+        return number
 
     def _digest(self, kind: str, name: str | bytes) -> bytes:
         assert self._hash is not None

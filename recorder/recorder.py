@@ -59,6 +59,7 @@ class Recorder:
         self._run = Run(
             journal, key=key or new_key(), campaign=campaign, tokenizer=tokenizer, domain_of=domain_of, names=names
         )
+        self._names = names
         self.passed = 0
         """Requests that were forwarded unrecorded."""
 
@@ -126,6 +127,8 @@ class Recorder:
             return None
         if built.refused:
             self._run.warn(f"{built.refused} requests that the server refused are not in the trace")
+        if built.trace is not None and self._names is not None:
+            self._names.place(built.trace, built.threads)
         return built.trace
 
     def _pass(self, path: str, body: bytes) -> Exchange:

@@ -25,7 +25,8 @@ ANSWER = {
 def called(run: RecordedRun) -> RecordedRun:
     """Let one call pass."""
     body = orjson.dumps({"model": "a/model", "messages": [{"role": "user", "content": "hello"}]})
-    exchange = run.recorder.request("/v1/chat/completions", body, at_s=1.0)
+    headers = {"x-rotoscope-branch": "planner"}
+    exchange = run.recorder.request("/v1/chat/completions", body, at_s=1.0, headers=headers)
     exchange.response(200, at_s=2.0, content_type="application/json")
     exchange.chunk(json.dumps(ANSWER).encode(), at_s=2.0)
     exchange.end(at_s=2.0)
@@ -49,6 +50,7 @@ def test_names_of_each_trace_are_a_line_in_a_private_file(tmp_path: Path) -> Non
         "trace_id": finished.trace.trace_id,
         "run": None,
         "models": {"0": "a/model"},
+        "branches": {"root": ["planner"]},
         "tools": {"tool01": "look", "tool02": "\\ud800"},
     }
     assert first["run"] == "nightly"
