@@ -19,6 +19,8 @@ from rotoscope.recorder.token_counters import Tokenizer
 
 ENDING_S = 2.0
 """How long the process may take to end when its input has."""
+ANSWER_TIMEOUT_S = 60.0
+"""How long it may take for a batch of texts, and to load its tokenizer before the first."""
 _ANSWER_BYTES = 1 << 20
 
 
@@ -39,8 +41,9 @@ class Uncountable(Exception):
 class CounterProcess:
     """Count in another process."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._tokenizer = tokenizer
+        self._timeout_s = timeout_s
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -71,10 +74,14 @@ class CounterProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self._process.stdin.write(packed_texts(texts))
-            await self._process.stdin.drain()
-            return unpacked_counts(await self._process.stdout.readline())
-        except (OSError, ValueError) as error:  # ValueError: an answer that is cut, or none
+            async with asyncio.timeout(self._timeout_s):
+                self._process.stdin.write(packed_texts(texts))
+                await self._process.stdin.drain()
+                return unpacked_counts(await self._process.stdout.readline())
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # a TimeoutError is an OSError; ValueError: an answer that is cut, or none
             raise Uncountable from error
 
     async def stop(self) -> None:

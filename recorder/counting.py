@@ -25,8 +25,8 @@ RUN_CHARS = 1024
 """Longer runs are cut."""
 MOST_TOGETHER = 1024
 """So many texts are handed out at once at most."""
-MOST_WAITING_CHARS = 1 << 26
-"""How much may wait to be counted; what comes on top stays uncounted, so that RAM is bounded."""
+MOST_WAITING_CHARS = 1 << 24
+"""How much of one run may wait to be counted; what comes on top stays uncounted, so that RAM is bounded."""
 REMEMBERED = 1 << 16
 """How many counts are kept for texts that come again, such as all messages behind a line that changes."""
 

@@ -153,6 +153,21 @@ def test_a_tokenizer_that_cannot_be_loaded_is_told_once(tmp_path: Path) -> None:
     assert texts.counts == []
 
 
+def test_a_process_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    tokenizer = chosen_tokenizer(str(word_tokenizer(tmp_path / "tokenizer.json")))
+    assert tokenizer is not None
+    texts = Texts([[Uncounted(0, "one")], [Uncounted(1, "two")]])
+
+    async def run() -> list[str]:
+        async with counting_with(CounterProcess(tokenizer, timeout_s=0)) as (counting, notices):
+            counting.submit(texts)
+            await counting.finish(timeout_s=PATIENCE_S)
+            return notices
+
+    assert len(asyncio.run(run())) == 1
+    assert (texts.counts, texts.batches) == ([], [])
+
+
 def test_a_process_that_cannot_be_started_is_told_once_and_never_asked() -> None:
     process, texts = Gone(), Texts([[Uncounted(0, "one")]])
 
