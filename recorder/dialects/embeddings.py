@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from rotoscope.recorder.dialects.request import NotACall
+from rotoscope.recorder.dialects.wire_json import parsed_body
 
 ID_BYTES = 4
 """A token id is counted as text of so many bytes."""
@@ -32,11 +31,8 @@ def is_embedding(path: str) -> bool:
 
 def embedded_bytes(body: bytes) -> tuple[int, dict[str, Any]]:
     """Return how many bytes of text a request embeds, and its body. Raises NotACall."""
-    try:
-        request = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise NotACall("the body is not JSON") from None
-    if not isinstance(request, dict) or not any(request.get(name) for name in _TEXTS):
+    request = parsed_body(body)
+    if not any(request.get(name) for name in _TEXTS):
         raise NotACall("the body has nothing to embed")
     return sum(_bytes(request.get(name)) for name in _TEXTS), request
 

@@ -14,8 +14,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-import orjson
-
 from rotoscope.recorder.canonical import Part, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
 from rotoscope.recorder.dialects.domain import cache_domain
@@ -31,6 +29,7 @@ from rotoscope.recorder.dialects.pieces import (
     written_out,
 )
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
+from rotoscope.recorder.dialects.wire_json import inner, parsed, parsed_body
 from rotoscope.recorder.usage import Usage, gemini_usage
 from rotoscope.traces.model import FinishReason
 
@@ -68,13 +67,9 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 
 def parse_request(path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
-    try:
-        outer = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise NotACall("the body is not JSON") from None
-    inner = outer.get("request") if isinstance(outer, dict) else None
-    request = inner if isinstance(inner, dict) else outer
-    if not isinstance(request, dict) or not isinstance(contents := request.get("contents"), list) or not contents:
+    outer = parsed_body(body)
+    request = inner(outer, "request") or outer
+    if not isinstance(contents := request.get("contents"), list) or not contents:
         raise NotACall("the body has no contents")
     found = _PATH.search(path)
     model, method = found.groups() if found else ("", "")
@@ -222,12 +217,12 @@ class GeminiAnswer:
     def take_event(self, data: bytes, at_s: float) -> bool:
         """Take in an event of a response stream; there is none to withhold."""
         if data and data != b"[DONE]":
-            self._take(_parsed(data), at_s)
+            self._take(parsed(data), at_s)
         return False
 
     def take_whole(self, body: bytes, at_s: float) -> None:
         """Take in an answer that came in one piece, or as a list of chunks."""
-        answer = _parsed(body)
+        answer = parsed(body)
         for chunk in answer if isinstance(answer, list) else [answer]:
             self._take(chunk, at_s)
         self.is_done = self.is_done or not (self.is_error or self.unread)
@@ -236,8 +231,7 @@ class GeminiAnswer:
         if not isinstance(chunk, dict):
             self.unread += 1
             return
-        wrapped = chunk.get("response")
-        chunk = wrapped if isinstance(wrapped, dict) else chunk
+        chunk = inner(chunk, "response") or chunk
         candidates = chunk.get("candidates")
         for place, candidate in enumerate(candidates if isinstance(candidates, list) else ()):
             if isinstance(candidate, dict):
@@ -278,13 +272,6 @@ def _in_snake_case(name: str) -> str:
 def _dict(fields: dict[str, Any], name: str) -> dict[str, Any]:
     value = _get(fields, name)
     return value if isinstance(value, dict) else {}
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
 
 
 DIALECT = Dialect(

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from rotoscope.recorder.canonical import Part, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
 from rotoscope.recorder.dialects.domain import cache_domain, model_of
@@ -28,6 +26,7 @@ from rotoscope.recorder.dialects.pieces import (
     written_out,
 )
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
+from rotoscope.recorder.dialects.wire_json import inner, parsed, parsed_body
 from rotoscope.recorder.usage import Usage, messages_usage
 from rotoscope.traces.model import FinishReason
 
@@ -55,11 +54,8 @@ _PROMPT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inp
 
 def parse_request(path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
-    try:
-        request = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise NotACall("the body is not JSON") from None
-    if not isinstance(request, dict) or not isinstance(messages := request.get("messages"), list) or not messages:
+    request = parsed_body(body)
+    if not isinstance(messages := request.get("messages"), list) or not messages:
         raise NotACall("the body has no messages")
     salts = [request.get(name) for name in ("speed", "inference_geo")]
     return Request(
@@ -179,7 +175,10 @@ class Block:
         grown = {key: "".join(pieces) for key, pieces in self.grown.items()}
         arguments = grown.pop("partial_json", "")
         block = self.start | {key: written_out(self.start.get(key)) + text for key, text in grown.items()}
-        return block | {"input": _parsed(arguments)} if arguments else block
+        if not arguments:
+            return block
+        said = parsed(arguments)
+        return block | {"input": arguments if said is None else said}
 
 
 @dataclass(slots=True)
@@ -241,7 +240,7 @@ class MessagesAnswer:
         if data == b"[DONE]":
             self.is_done = True
         elif data:
-            event = _parsed(data)
+            event = parsed(data)
             if isinstance(event, dict):
                 self._take(event, at_s)
             else:
@@ -251,15 +250,15 @@ class MessagesAnswer:
     def _take(self, event: dict[str, Any], at_s: float) -> None:
         match event.get("type"):
             case "content_block_delta":
-                self.output.grow(event.get("index"), _dict(event, "delta"), at_s)
+                self.output.grow(event.get("index"), inner(event, "delta"), at_s)
             case "content_block_start":
-                self.output.begin(event.get("index"), _dict(event, "content_block"), at_s)
+                self.output.begin(event.get("index"), inner(event, "content_block"), at_s)
             case "message_start":
-                usage = _dict(_dict(event, "message"), "usage")
+                usage = inner(inner(event, "message"), "usage")
                 self._count({name: usage.get(name) for name in _PROMPT_COUNTS})
             case "message_delta":
-                self._stop(_dict(event, "delta"))
-                self._count(_dict(event, "usage"))
+                self._stop(inner(event, "delta"))
+                self._count(inner(event, "usage"))
             case "message_stop":
                 self.is_done = True
             case kind if kind == "error" or event.get("error"):
@@ -267,7 +266,7 @@ class MessagesAnswer:
 
     def take_whole(self, body: bytes, at_s: float) -> None:
         """Take in an answer that came in one piece."""
-        answer = _parsed(body)
+        answer = parsed(body)
         if not isinstance(answer, dict):
             self.unread += 1
             return
@@ -276,7 +275,7 @@ class MessagesAnswer:
             if isinstance(block, dict):
                 self.output.begin(None, block, at_s)
         self._stop(answer)
-        self._count(_dict(answer, "usage"))
+        self._count(inner(answer, "usage"))
         self.is_error = answer.get("type") == "error" or bool(answer.get("error"))
         self.is_done = not self.is_error
 
@@ -291,19 +290,6 @@ class MessagesAnswer:
         self._counts |= {name: count for name, count in told.items() if count is not None}
         if self._counts:
             self.usage = messages_usage(self._counts)
-
-
-def _dict(event: dict[str, Any], key: str) -> dict[str, Any]:
-    value = event.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _parsed(data: str | bytes) -> Any:
-    """Return what JSON says; what is none stays as it is."""
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return data
 
 
 def _matches(path: str) -> bool:

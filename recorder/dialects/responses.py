@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from rotoscope.recorder.canonical import Part, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
 from rotoscope.recorder.dialects.domain import cache_domain, model_of
@@ -28,6 +26,7 @@ from rotoscope.recorder.dialects.pieces import (
     written_out,
 )
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
+from rotoscope.recorder.dialects.wire_json import inner, parsed, parsed_body
 from rotoscope.recorder.usage import Usage, responses_usage
 from rotoscope.traces.model import FinishReason
 
@@ -36,8 +35,16 @@ PATH = "/responses"
 _TEMPLATE_FIELDS = ("chat_template", "chat_template_kwargs", "reasoning", "text")
 """What a server may tell the model beside instructions, tools and items."""
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
-_UNSEEN = ("item_reference", "compaction", "compaction_summary")
-"""Items that stand for what the server keeps, or has sealed."""
+_UNSEEN = (
+    "code_interpreter_call",
+    "compaction",
+    "compaction_summary",
+    "file_search_call",
+    "image_generation_call",
+    "item_reference",
+    "web_search_call",
+)
+"""Items that stand for what the server keeps, has sealed or has found."""
 _STATE = ("id", "status", "type")
 """What says nothing to the model."""
 _PROMPTING = ("input", "instructions", "prompt", "previous_response_id", "conversation")
@@ -51,11 +58,8 @@ _INCOMPLETE: dict[str, FinishReason] = {
 
 def parse_request(path: str, body: bytes) -> Request:
     """Read a request body. Raises NotACall; the message holds nothing of the body."""
-    try:
-        request = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise NotACall("the body is not JSON") from None
-    if not isinstance(request, dict) or not any(request.get(name) for name in _PROMPTING):
+    request = parsed_body(body)
+    if not any(request.get(name) for name in _PROMPTING):
         raise NotACall("the body has no input")
     sent = request.get("input") or []
     items = chat_messages(sent) if isinstance(sent, list) else [{"role": "user", "content": written_out(sent)}]
@@ -131,7 +135,7 @@ def _pieces(item: dict[str, Any]) -> list[Piece]:
     if kind.endswith("_call") and item.get("call_id"):
         return [_tool_use(item, kind)]
     if kind in _UNSEEN:
-        return [Media(item)]
+        return [Media({"type": kind} | (item if kind == "item_reference" else _stateless(item)))]
     return [Text(written_out({"type": kind} | _stateless(item)))]
 
 
@@ -294,7 +298,7 @@ class ResponsesAnswer:
         """Take in an event of a response stream; there is none to withhold."""
         if not data or data == b"[DONE]":
             return False
-        event = _parsed(data)
+        event = parsed(data)
         if isinstance(event, dict):
             self._take(event, str(event.get("type")), at_s)
         else:
@@ -308,12 +312,12 @@ class ResponsesAnswer:
         elif name == "response.output_item" and step in ("added", "done"):
             self._take_item(event, step, at_s)
         elif kind in _LAST:
-            self._finish(_dict(event, "response"), kind.removeprefix("response."), at_s)
+            self._finish(inner(event, "response"), kind.removeprefix("response."), at_s)
         elif kind == "error" or (event.get("error") and not kind.startswith("response.")):
             self.is_error = True
         elif step == "delta" and event.get("delta"):
             self.output.spoke(at_s)
-        elif isinstance(response_id := _dict(event, "response").get("id"), str):
+        elif isinstance(response_id := inner(event, "response").get("id"), str):
             self.response_id = response_id
 
     def _grow(self, event: dict[str, Any], grows: _Grows, step: str, at_s: float) -> None:
@@ -331,7 +335,7 @@ class ResponsesAnswer:
             item.set(grows.key, index, text)
 
     def _take_item(self, event: dict[str, Any], step: str, at_s: float) -> None:
-        start = _dict(event, "item")
+        start = inner(event, "item")
         if step == "added":
             self.output.add(event, start)
             if start.get("name"):
@@ -344,7 +348,7 @@ class ResponsesAnswer:
 
     def take_whole(self, body: bytes, at_s: float) -> None:
         """Take in an answer that came in one piece."""
-        answer = _parsed(body)
+        answer = parsed(body)
         if isinstance(answer, dict):
             self._finish(answer, str(answer.get("status")), at_s)
         else:
@@ -372,22 +376,10 @@ class ResponsesAnswer:
 
     def _finish_reason(self, response: dict[str, Any], status: str) -> FinishReason:
         if status == "incomplete":
-            return _INCOMPLETE.get(str(_dict(response, "incomplete_details").get("reason")), "unknown")
+            return _INCOMPLETE.get(str(inner(response, "incomplete_details").get("reason")), "unknown")
         if status == "completed":
             return "tool_calls" if self.output.tool_names else "stop"
         return "cancelled" if status == "cancelled" else "unknown"
-
-
-def _dict(event: dict[str, Any], key: str) -> dict[str, Any]:
-    value = event.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
 
 
 DIALECT = Dialect(
