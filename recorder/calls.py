@@ -255,7 +255,7 @@ def _renderings(calls: Sequence[SeenCall], sizes: PartSizes) -> dict[int, Render
 def _observed(call: SeenCall, sizes: PartSizes) -> Iterator[Observation]:
     """Yield what the server counted of a call's prompt, and of its output where all of it was delivered."""
     head, answer = call.head, call.answer
-    if call.reported_prompt_tokens is not None:
+    if call.reported_prompt_tokens is not None and call.prompt_source != "estimate":
         messages = sizes.messages_up_to(head)
         yield Observation(
             call.reported_prompt_tokens - (ANSWER_HEADER_TOKENS if messages else 0.0),
