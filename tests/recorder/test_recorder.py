@@ -17,6 +17,7 @@ from rotoscope.recorder import Exchange, Recorder
 from rotoscope.recorder.canonical import Part
 from rotoscope.recorder.dialects.chat import ChatAnswer, Choice
 from rotoscope.recorder.dialects.request import Request
+from rotoscope.recorder.names import Names
 from rotoscope.recorder.reading import RequestReader
 from rotoscope.recorder.run import Run
 from rotoscope.recorder.sse import EventFilter
@@ -166,11 +167,19 @@ def test_a_call_that_is_broken_off_keeps_what_was_delivered(method: str, reason:
     assert (call.finish_reason, call.completion_tokens, call.duration_ms) == (reason, 2, 3000.0)
 
 
+class Unwilling(Names):
+    """Lets the recorder fail at each tool."""
+
+    def tool(self, number: int, name: str) -> None:
+        raise ZeroDivisionError
+
+
 @pytest.mark.parametrize("ending", ["end", "cancelled", "failed"])
 def test_a_call_whose_answer_the_recorder_cannot_take_ends_with_it(ending: str) -> None:
     wire = Wire()
+    wire.recorder = Recorder(JournalWriter(BytesIO()), names=Unwilling())
     exchange = streaming(wire)
-    exchange.chunk(sse(delta({"tool_calls": 5})), at_s=101.0)
+    exchange.chunk(sse(delta({"tool_calls": [tool_call("x")]})), at_s=101.0)
     getattr(exchange, ending)(at_s=103.0)
     exchange.cancelled(at_s=104.0)
     wire.call([*HI, assistant("a"), user("b")], assistant("c"), start=5, end=6)
