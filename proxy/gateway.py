@@ -18,6 +18,7 @@ from yarl import URL
 
 from rotoscope.proxy.count import Counting
 from rotoscope.proxy.door import Door
+from rotoscope.proxy.encodings import Undecodable, decoded
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.paths import CONTROL, Target, split
 from rotoscope.proxy.relay import Relay, gateway_error
@@ -179,19 +180,25 @@ class Gateway:
         return await self._desk(request, target.path.removeprefix(CONTROL))
 
     async def _record(self, request: web.BaseRequest, target: Target, body: bytes) -> web.StreamResponse:
-        """Forward a request that its run's recorder hears."""
-        run = self._runs.find(request.headers, body, name=target.run, port=self._port(request))
+        """Forward a request that its run's recorder hears, as it came unless the recorder asks for more."""
+        try:
+            plain = decoded(body, request.headers.get("Content-Encoding", "").strip().lower())
+        except Undecodable as problem:
+            self._say(f"a request was passed on unrecorded: {problem}")
+            return await self._forward(request, target.path, Exchange(b""), body)
+        run = self._runs.find(request.headers, plain, name=target.run, port=self._port(request))
         run.began(self._clock())
         try:
             exchange = run.recorder.request(
-                target.path.partition("?")[0], body, at_s=self._clock(), headers=request.headers
+                target.path.partition("?")[0], plain, at_s=self._clock(), headers=request.headers
             )
             self.calls += exchange.recorded
             run.calls += exchange.recorded
             if exchange.recorded and self._counting is not None:
                 self._counting.prepare()
-            sent = exchange.upstream_body
-            return await self._forward(request, target.path, exchange, sent, run=run, shortens=sent is not body)
+            is_changed = exchange.upstream_body is not plain
+            sent = exchange.upstream_body if is_changed else body
+            return await self._forward(request, target.path, exchange, sent, run=run, is_changed=is_changed)
         finally:
             run.ended(self._clock())
 
@@ -203,11 +210,13 @@ class Gateway:
         sent: bytes | aiohttp.StreamReader,
         *,
         run: Run | None = None,
-        shortens: bool = False,
+        is_changed: bool = False,
     ) -> web.StreamResponse:
+        """Forward a request; a body that the recorder has changed is unpacked, and its answer may be cut short."""
         relay = Relay(request, exchange, session=self._session, clock=self._clock)
         try:
-            return await relay.run(URL(self._upstream.origin + path, encoded=True), sent, shortens=shortens)
+            url = URL(self._upstream.origin + path, encoded=True)
+            return await relay.run(url, sent, shortens=is_changed, is_unpacked=is_changed)
         finally:
             self._look_back(relay, exchange, run, request.headers)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import zlib
 
 import aiohttp
+
+from rotoscope.proxy.encodings import Undecodable
 
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorCertificateError, "its TLS certificate is not accepted"),
@@ -17,7 +18,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ServerDisconnectedError, "it closed the connection without an answer"),
     (aiohttp.ClientPayloadError, "its answer broke off"),
     (aiohttp.ClientResponseError, "its answer is no HTTP"),
-    (zlib.error, "its gzip cannot be read"),
+    (Undecodable, "its body is not what its encoding says"),
     (ConnectionError, "the connection was lost"),
 )
 

@@ -1,7 +1,7 @@
 """One request on its way: to the upstream, and its answer back to the client as it comes.
 
 Every byte of the answer passes unchanged, but for what the recorder holds back of an answer it asked to be longer (the
-usage chunk). The recorder reads plain text: the gateway asks for identity encoding, and takes gzip off where it comes
+usage chunk). The recorder reads plain text: the gateway asks for identity encoding, and takes others off where they come
 all the same. Nothing is tried twice, no redirect is followed, and a client that hangs up ends the upstream's request.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import zlib
 from collections.abc import Awaitable, Callable
 
 import aiohttp
@@ -18,6 +17,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from rotoscope.proxy.encodings import Decoder, Undecodable, decoder_of
 from rotoscope.proxy.headers import OF_THE_GATEWAY, TO_THE_GATEWAY, end_to_end, in_one_spelling
 from rotoscope.proxy.reasons import reason_of
 from rotoscope.recorder.exchange import Exchange
@@ -25,8 +25,7 @@ from rotoscope.recorder.exchange import Exchange
 LARGE_BODY_BYTES = 1 << 20
 """Larger bodies are handed to the socket in pieces; in one piece they would hold up every other call."""
 
-_GZIP = zlib.MAX_WBITS | 16
-_UPSTREAM_FAILED = (aiohttp.ClientError, OSError, asyncio.TimeoutError, zlib.error)
+_UPSTREAM_FAILED = (aiohttp.ClientError, OSError, asyncio.TimeoutError, Undecodable)
 
 
 class ClientGone(Exception):
@@ -75,7 +74,7 @@ class Relay:
         self._is_heard = exchange.listens
         self._session = session
         self._clock = clock
-        self._decoder: zlib._Decompress | None = None
+        self._decoder: Decoder | None = None
         self._answer: aiohttp.ClientResponse | None = None
         self._response: web.StreamResponse = web.Response(status=502)
 
@@ -84,14 +83,18 @@ class Relay:
         """Whether the upstream began to answer with status 200."""
         return self._answer is not None and self._answer.status == 200
 
-    async def run(self, url: URL, body: bytes | aiohttp.StreamReader, *, shortens: bool) -> web.StreamResponse:
+    async def run(
+        self, url: URL, body: bytes | aiohttp.StreamReader, *, shortens: bool, is_unpacked: bool = False
+    ) -> web.StreamResponse:
         """Send the request to `url` with `body`, pass the answer on and return it.
 
-        `shortens` says that the recorder may hold bytes of the answer back, so that its length is not known before.
+        `shortens` says that the recorder may hold bytes of the answer back, so that its length is not known before,
+        `is_unpacked` that the body has been taken off its encoding.
         """
+        headers = self._headers(body, is_unpacked=is_unpacked)
         try:
             async with self._session.request(
-                self._request.method, url, data=_payload(body), headers=self._headers(body), allow_redirects=False
+                self._request.method, url, data=_payload(body), headers=headers, allow_redirects=False
             ) as self._answer:
                 await self._begin(self._answer, shortens=shortens)
                 await self._pass(self._answer)
@@ -104,8 +107,10 @@ class Relay:
             self._upstream_failed(reason_of(error))
         return self._response
 
-    def _headers(self, body: bytes | aiohttp.StreamReader) -> CIMultiDict[str]:
+    def _headers(self, body: bytes | aiohttp.StreamReader, *, is_unpacked: bool) -> CIMultiDict[str]:
         without = OF_THE_GATEWAY
+        if is_unpacked:
+            without |= {b"content-encoding"}
         if isinstance(body, bytes):
             without |= {b"content-length"}
         if self._is_heard:
@@ -134,8 +139,8 @@ class Relay:
         encoding = answer.headers.get("Content-Encoding", "identity").lower()
         if encoding == "identity":
             return set()
-        if encoding in ("gzip", "x-gzip"):
-            self._decoder = zlib.decompressobj(_GZIP)
+        self._decoder = decoder_of(encoding)
+        if self._decoder is not None:
             return {b"content-encoding", b"content-length"}
         self.failure = "it sent an encoding that was not asked for and cannot be recorded"
         self._exchange.failed(at_s=self._clock())

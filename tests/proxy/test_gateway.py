@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import openai
 import pytest
+import zstandard
 from aiohttp import web
 from loopback import (
     CHAT,
     PATIENCE_S,
+    STREAMED,
+    STREAMED_WITH_USAGE,
     WHOLE,
     RawUpstream,
     chat_answer,
@@ -119,6 +124,58 @@ def test_body_of_100_mb_arrives_whole(path: str, tmp_path: Path) -> None:
 
     assert asyncio.run(run()) == 200
     assert arrived == [hashlib.sha256(body).hexdigest()]
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+@pytest.mark.parametrize("body", [WHOLE, STREAMED])
+def test_compressed_request_is_recorded_and_arrives_as_it_came_unless_usage_is_asked_for(
+    encoding: str, pack: Callable[[bytes], bytes], body: dict[str, Any], tmp_path: Path
+) -> None:
+    packed = pack(json.dumps(body).encode())
+    whole = json.dumps(chat_answer()).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    upstream = RawUpstream(head + b"Content-Length: %d\r\n\r\n" % len(whole) + whole)
+
+    async def run() -> list[Call]:
+        async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
+            await exchange_bytes(gateway.origin, packed_request(encoding, packed))
+            return await gateway.calls()
+
+    calls = asyncio.run(run())
+    lines, _, arrived = upstream.requests[0].partition(b"\r\n\r\n")
+
+    assert [call.prompt_tokens for call in calls] == [20]
+    if body is WHOLE:
+        assert f"Content-Encoding: {encoding}".encode() in lines
+        assert arrived == packed
+    else:
+        assert b"Content-Encoding" not in lines
+        assert json.loads(arrived) == STREAMED_WITH_USAGE
+
+
+def packed_request(encoding: str, body: bytes) -> bytes:
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Encoding: {encoding}\r\n"
+    return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"), [("br", b"x"), ("gzip", b"x"), ("zstd", b"x"), ("gzip", gzip.compress(b"{}")[:-9])]
+)
+def test_request_that_cannot_be_unpacked_passes_unrecorded_and_that_is_told(
+    encoding: str, body: bytes, tmp_path: Path
+) -> None:
+    upstream = RawUpstream(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    async def run() -> tuple[bytes, list[str], list[Call]]:
+        async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
+            answer = await exchange_bytes(gateway.origin, packed_request(encoding, body))
+            return answer, gateway.notices, await gateway.calls()
+
+    answer, notices, calls = asyncio.run(run())
+
+    assert answer.endswith(b"{}")
+    assert upstream.requests[0].endswith(body)
+    assert (len(notices), calls) == (1, [])
 
 
 def test_upload_passes_as_it_comes(tmp_path: Path) -> None:

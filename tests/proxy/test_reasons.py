@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import zlib
 from types import SimpleNamespace
 from typing import Any, cast
 
 import aiohttp
 import pytest
 
+from rotoscope.proxy.encodings import Undecodable
 from rotoscope.proxy.reasons import reason_of
 
 
@@ -27,7 +27,7 @@ def connector_error(cause: OSError) -> aiohttp.ClientConnectorError:
         (aiohttp.ClientResponseError(cast(Any, None), (), message="secret"), "its answer is no HTTP"),
         (aiohttp.ClientOSError(104, "reset"), "the connection failed"),
         (ConnectionResetError(), "the connection was lost"),
-        (zlib.error("secret"), "its gzip cannot be read"),
+        (Undecodable("secret"), "its body is not what its encoding says"),
         (ValueError("secret"), "the connection failed"),
     ],
 )

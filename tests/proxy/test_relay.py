@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import zstandard
 from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -163,10 +164,13 @@ def test_only_the_usage_that_the_client_did_not_ask_for_is_missing_from_a_stream
     assert headers == [b"Content-Type: text/event-stream"]
 
 
-def test_gzip_that_was_not_asked_for_reaches_the_client_as_text_and_is_recorded(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("encoding", "pack"), [(b"gzip", gzip.compress), (b"zstd", zstandard.compress)])
+def test_an_encoding_that_was_not_asked_for_reaches_the_client_as_text_and_is_recorded(
+    encoding: bytes, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     whole = json.dumps(chat_answer()).encode()
-    packed = gzip.compress(whole)
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+    packed = pack(whole)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: %b\r\n" % encoding
     upstream = RawUpstream(head + b"Content-Length: %d\r\n\r\n" % len(packed) + packed)
 
     async def run() -> tuple[bytes, list[Call]]:
@@ -181,7 +185,7 @@ def test_gzip_that_was_not_asked_for_reaches_the_client_as_text_and_is_recorded(
 
 
 def test_encoding_that_cannot_be_read_passes_unchanged_and_is_told(tmp_path: Path) -> None:
-    upstream = RawUpstream(b"HTTP/1.1 200 OK\r\nContent-Encoding: zstd\r\nContent-Length: 4\r\n\r\n\x28\xb5\x2f\xfd")
+    upstream = RawUpstream(b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 4\r\n\r\n\x28\xb5\x2f\xfd")
 
     async def run() -> tuple[bytes, list[str]]:
         async with serving_bytes(upstream) as origin, recording(origin, tmp_path / "journal") as gateway:
@@ -189,7 +193,7 @@ def test_encoding_that_cannot_be_read_passes_unchanged_and_is_told(tmp_path: Pat
 
     answer, notices = asyncio.run(run())
 
-    assert parsed(answer)[1:] == ([b"Content-Encoding: zstd", b"Content-Length: 4"], b"\x28\xb5\x2f\xfd")
+    assert parsed(answer)[1:] == ([b"Content-Encoding: br", b"Content-Length: 4"], b"\x28\xb5\x2f\xfd")
     assert len(notices) == 1
 
 
