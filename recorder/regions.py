@@ -114,13 +114,21 @@ class _Layout:
                 else:
                     told[evidence].append(child)
             groups = _overlapping(untold, [known[x] for x in inside])
-            for group in groups:
-                is_forked = all(known[x].evidence == "prefix" for x in group)
-                beside.append(("prefix" if is_forked else "time", group))
+            beside += [(self._evidence(group, known[owner]), group) for group in groups]
             taken = {number for group in groups for number in group}
             level = [x.number for x in untold if x.number not in taken]
             inside += level
         return inside, [*told.items(), *beside]
+
+    def _evidence(self, group: Sequence[int], owner: Conversation) -> ForkEvidence:
+        """Say how it is known that conversations that nobody is said to have begun stand below a branch."""
+        members = [self.descent.conversations[x] for x in group]
+        if all(x.evidence == "prefix" for x in members):
+            return "prefix"
+        source = owner.first.opened.thread_source
+        if source and all(x.thread == owner.thread and not x.is_main for x in members):
+            return source
+        return "time"
 
     def _parts(self, region: Region) -> list[Region]:
         """Return the parts of a set that begin in one gap of the parent's branch, are joined together, and overlap."""

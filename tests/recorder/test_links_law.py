@@ -219,3 +219,12 @@ def test_62_agents_to_the_depth_of_5_with_the_same_prompts_are_rebuilt_exactly(i
         below = {x for x, request in enumerate(run.requests) if request.line.startswith(agent.name)}
         assert below - {last} <= before[last]
         assert before[first] == {x for x in before[first] if agent.name.startswith(run.requests[x].line)}
+
+
+@pytest.mark.parametrize("ids", NAMED)
+def test_side_calls_beside_the_work_stand_below_their_sender(ids: Ids) -> None:
+    run = runs(ids)["side call: beside"]
+    (fork,) = [event for event in run.trace.events if isinstance(event, ParallelStart)]
+
+    assert (fork.branch, fork.evidence) == (None, ids)
+    assert [call.branch for call in run.calls() if call.aux] == [(fork.region, 0)]
