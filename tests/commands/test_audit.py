@@ -53,6 +53,17 @@ def test_many_findings_are_counted_and_not_all_printed(recordings: Path) -> None
     assert done.stdout.count("of no kind") == 50
 
 
+def test_many_names_are_counted_and_not_all_printed(recordings: Path) -> None:
+    for number in range(52):
+        (recordings / f"coder-{number}.trace.json").write_bytes(dumps(make_trace()))
+
+    done = audit(recordings)
+
+    assert done.exit_code == 0
+    assert done.stdout.count("  file name: coder-") == 50
+    assert "  file name: and 2 more, see --json" in done.stdout
+
+
 def test_canaries_are_looked_for(recordings: Path, tmp_path: Path) -> None:
     canaries = tmp_path / "canaries.txt"
     canaries.write_text("the first canary\n\nthe second canary\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,8 +68,12 @@ def _print(done: Audit, *, was_searched: bool, was_checked: bool) -> None:
     names = list(done.findings.sorted_names())
     if names:
         typer.echo("names to look at, which may be public or not:")
-        for name, times in names:
-            typer.echo(f"  {name.kind}: {name.value} ({times})")
+    for kind, group in groupby(names, key=lambda item: item[0].kind):
+        of_kind = list(group)
+        for name, times in of_kind[:MOST_LINES]:
+            typer.echo(f"  {kind}: {name.value} ({times})")
+        if len(of_kind) > MOST_LINES:
+            typer.echo(f"  {kind}: and {len(of_kind) - MOST_LINES} more, see --json")
     lines = list(done.census.lines())
     if lines:
         typer.echo("what the numbers tell:")
