@@ -200,6 +200,10 @@ def test_interrupt_of_a_terminal_is_left_to_the_terminal(tmp_path: Path) -> None
             "give --upstream, like 'http://localhost:8000/v1', or set OPENAI_BASE_URL",
         ),
         (["--upstream", "localhost:8000", "-o", "{}", "touch", "{}/started"], "the upstream is no base URL"),
+        (
+            ["--upstream", "http://127.0.0.1:9", "--tokenizer", "{}/none", "-o", "{}", "touch", "{}/started"],
+            "expected auto, none, o200k_base, cl100k_base or a tokenizer.json",
+        ),
     ],
 )
 def test_what_cannot_be_recorded_fails_in_one_sentence_before_the_command_starts(
