@@ -242,3 +242,15 @@ def test_what_prompts_would_share_without_their_dates_is_rounded_too(trace: Trac
             assert new.masked.tokens >= new.prefix.tokens
     published = published_members(members_of([trace]), PublishOptions(round_tokens=step))[0].trace
     assert loads(dumps(published)) == published
+
+
+@settings(max_examples=50)
+@given(traces(), st.sampled_from([16, 64, 512]), STEPS)
+def test_prefixes_that_are_known_by_blocks_stay_valid(trace: Trace, granularity: int, step: int) -> None:
+    coarse = replace(uneven(trace, granularity), prefix_granularity=granularity)
+    validate(coarse)
+
+    after = rounded(coarse, step)
+
+    validate(after)
+    assert granularity % after.prefix_granularity == 0
