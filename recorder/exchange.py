@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rotoscope.recorder.canonical import Part
 from rotoscope.recorder.dialects.answer import Answer
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.json_list import ListFilter
@@ -93,6 +94,7 @@ class RecordedExchange(Exchange):
         self._whole: list[bytes] = []
         self._whole_bytes = 0
         self._is_given_up = False
+        self._done_at_s: float | None = None
         if asked.ids:
             self._asked = replace(asked, ids=())
             self._measure(asked.ids)
@@ -124,10 +126,13 @@ class RecordedExchange(Exchange):
             return self._keep(data)
         held = self._filter.held
         try:
-            return self._filter.feed(data)
+            forward = self._filter.feed(data)
+            if self._done_at_s is None and self._answer.is_done:
+                self._be_done(self._answer, at_s)
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._give_up(error)
             return held + data
+        return forward
 
     def end(self, *, at_s: float) -> bytes:
         if self._answer is None:
@@ -173,6 +178,28 @@ class RecordedExchange(Exchange):
     def _take(self, data: bytes) -> bool:
         assert self._answer is not None
         return self._answer.take_event(data, self._now_s)
+
+    def _be_done(self, answer: Answer, at_s: float) -> None:
+        """Take a stream for ended when its terminal event has come: the client may go on from it before its bytes end."""
+        self._done_at_s = at_s
+        if self._run.is_closed:
+            return
+        last = None
+        for index, output in enumerate(answer.outputs):
+            known = self._known(index, self._part(output))
+            last = known if index == 0 else last
+            self._run.reader.answered(self._asked, self._calls[index], index, known, output)
+        behind = self._asked.head(0) if last is None else last
+        self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id)
+
+    def _part(self, output: Output) -> Part:
+        return output.sent_back_as_ids() if self._ids else output.sent_back()
+
+    def _known(self, output: int, part: Part) -> int | None:
+        """Return the part that an output is behind its prompt; None where it is empty."""
+        if not part.text_bytes and not part.reasoning_bytes:
+            return None
+        return self._run.parts.behind(self._asked.head(output), part)
 
     def _keep(self, data: bytes) -> bytes:
         self._whole_bytes += len(data)
@@ -223,11 +250,11 @@ class RecordedExchange(Exchange):
         if answer.unread:
             self._run.warn("part of an answer is no JSON and was not recorded")
         if not self._run.is_closed:
-            self._run.write(self._ended(answer, at_s, reason))
+            self._run.write(self._ended(answer, at_s if self._done_at_s is None else self._done_at_s, reason))
         self._ids = ()
 
     def _ended(self, answer: Answer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
-        parts = [x.sent_back_as_ids() if self._ids else x.sent_back() for x in answer.outputs]
+        parts = [self._part(output) for output in answer.outputs]
         usage = answer.usage or Usage()
         shares = _shares(usage.completion_tokens, [part.text_bytes + part.reasoning_bytes for part in parts])
         prompts = self._prompt_tokens(usage.prompt_tokens)
@@ -235,7 +262,7 @@ class RecordedExchange(Exchange):
         for index, (output, part, share) in enumerate(zip(answer.outputs, parts, shares, strict=True)):
             call = self._calls[index]
             output_bytes = part.text_bytes + part.reasoning_bytes
-            known = self._run.parts.behind(self._asked.head(index), part) if output_bytes else None
+            known = self._known(index, part)
             is_split = len(parts) > 1
             self._run.reader.answered(self._asked, call, index, known, output)
             records.append(

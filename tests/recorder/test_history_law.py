@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
-from responses_wire import ResponsesWire, asked, called, put_out, told
+from chat_wire import sse
+from responses_wire import PATH, ResponsesWire, asked, called, put_out, told
 
 from rotoscope.traces.model import Call, Prefix
 
@@ -147,3 +149,34 @@ def test_a_stored_prompt_is_the_same_where_it_is_named_again() -> None:
     assert (first.source, third.source) == ("opaque", "opaque")
     assert (second.of, second.greatest) == (0, 500)
     assert second.tokens > 480
+
+
+def test_a_stream_that_goes_on_when_the_recording_has_ended_is_forwarded() -> None:
+    wire = ResponsesWire()
+    body = orjson.dumps({"model": "m", "input": [asked("go")], "stream": True})
+    exchange = wire.recorder.request(PATH, body, at_s=wire.now_s)
+    exchange.response(200, at_s=wire.now_s, content_type="text/event-stream")
+    wire.close()
+    data = sse({"type": "response.completed", "response": {"id": "r1", "output": [told("a")]}})
+
+    assert exchange.chunk(data, at_s=wire.now_s) + exchange.end(at_s=wire.now_s) == data
+    assert wire.recorder.trouble == []
+
+
+@pytest.mark.parametrize("how", ["end", "cancelled"])
+def test_a_client_may_go_on_from_a_response_before_its_bytes_have_ended(how: str) -> None:
+    wire = ResponsesWire()
+    body = orjson.dumps({"model": "m", "input": [asked("go")], "stream": True})
+    exchange = wire.recorder.request(PATH, body, at_s=wire.now_s)
+    exchange.response(200, at_s=wire.now_s, content_type="text/event-stream")
+    usage = {"input_tokens": 20, "output_tokens": 10}
+    response = {"id": "r1", "status": "completed", "output": [called("c1")], "usage": usage}
+    exchange.chunk(sse({"type": "response.completed", "response": response}), at_s=wire.now_s + 0.5)
+    wire.respond([put_out("c1", "x")], told("ok"), counts=(40, 5), previous_response_id="r1")
+    getattr(exchange, how)(at_s=wire.now_s + 5)
+    trace = wire.close()
+    first, second = trace.calls()
+
+    assert (second.prefix.of, second.prefix.tokens, second.prefix.source) == (0, 30, "assumed")
+    assert (first.duration_ms, first.finish_reason) == (500, "tool_calls")
+    assert (first.branch, second.branch, second.conversation_id) == (None, None, first.conversation_id)
