@@ -182,7 +182,8 @@ class RecordedExchange(Exchange):
     def _be_done(self, answer: Answer, at_s: float) -> None:
         """Take a stream for ended when its terminal event has come: the client may go on from it before its bytes end."""
         self._done_at_s = at_s
-        if self._run.is_closed:
+        is_named = answer.response_id or self._asked.conversation or any(x.tool_ids for x in answer.outputs)
+        if self._run.is_closed or not is_named:
             return
         last = None
         for index, output in enumerate(answer.outputs):
