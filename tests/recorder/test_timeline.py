@@ -308,3 +308,16 @@ def test_tools_have_one_pseudonym_each_in_order_of_appearance() -> None:
     wire.call([*grown, result("1", "x")], ASKING)
 
     assert [call.tool_calls for call in wire.calls()] == [("tool01",), ("tool02", "tool01")]
+
+
+def test_tokens_of_images_and_sounds_are_told_apart() -> None:
+    wire = Wire()
+    counts = {
+        "prompt_tokens": 9,
+        "completion_tokens": 1,
+        "prompt_tokens_details": {"image_tokens": 3, "audio_tokens": 1},
+    }
+    wire.call([user("see")], assistant("ok"), counts=counts)
+    wire.call([user("see")], assistant("ok"), counts=usage(9, 1))
+
+    assert [call.media_tokens for call in wire.calls()] == [4, None]
