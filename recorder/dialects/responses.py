@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from rotoscope.recorder.canonical import Part, tools_part
@@ -96,17 +97,13 @@ def _tools(request: dict[str, Any]) -> Part | None:
 def chat_messages(items: Iterable[Any]) -> list[dict[str, Any]]:
     """Bring items to the form of chat completions."""
     messages: list[dict[str, Any]] = []
-    said: list[Piece] = []
-    for item in items:
-        other = _message(item)
-        if other is None:
-            said.extend(_pieces(item))
-            continue
-        if said:
-            messages.append(assistant_message(said))
-            said = []
-        messages.append(other)
-    return [*messages, assistant_message(said)] if said else messages
+    brought = [(item, _message(item)) for item in items]
+    for is_said, group in groupby(brought, lambda pair: pair[1] is None):
+        if is_said:
+            messages.append(assistant_message([piece for item, _ in group for piece in _pieces(item)]))
+        else:
+            messages.extend(message or {} for _, message in group)
+    return messages
 
 
 def _message(item: Any) -> dict[str, Any] | None:

@@ -186,6 +186,11 @@ def test_items_of_the_assistant_that_stand_together_are_one_message() -> None:
     assert [x["role"] for x in chat_messages(items)] == ["user", "assistant", "tool", "tool"]
 
 
+def test_an_item_that_says_nothing_is_an_empty_message() -> None:
+    assert len(exact_forms({"role": "assistant"})) == len(exact_forms({"role": "user"})) == len(exact_forms({})) == 1
+    assert exact_forms() == []
+
+
 def test_a_message_is_the_same_however_it_is_written() -> None:
     easy = {"role": "assistant", "content": "hi"}
 
