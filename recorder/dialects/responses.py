@@ -192,6 +192,11 @@ class Item:
     def kind(self) -> str:
         return str(self.start.get("type"))
 
+    @property
+    def is_result(self) -> bool:
+        """Whether it is what a tool put out."""
+        return self.kind.endswith("_output")
+
     def grow(self, key: str, index: Any, delta: str) -> None:
         """Append to a field, or to one part of it."""
         self.grown.setdefault(key, {}).setdefault(index if isinstance(index, int) else 0, []).append(delta)
@@ -216,7 +221,7 @@ class Item:
 def _says_something(item: dict[str, Any]) -> bool:
     return any(
         isinstance(piece, ToolUse | Media) or (isinstance(piece, Text | Thinking) and bool(piece.text))
-        for piece in (_pieces(item) if _message(item) is None else ())
+        for piece in _pieces(item)
     )
 
 
@@ -229,8 +234,7 @@ class Answered(PiecedOutput):
     """By index and by id."""
 
     def pieces(self) -> list[Piece]:
-        items = [item.whole() for item in self.items]
-        return [piece for item in items if _message(item) is None for piece in _pieces(item)]
+        return [piece for item in self.items if not item.is_result for piece in _pieces(item.whole())]
 
     def item(self, event: dict[str, Any], kind: str) -> Item:
         """Return the item that an event is about; where that is none that is known, it begins one of some kind."""

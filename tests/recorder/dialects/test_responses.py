@@ -140,6 +140,16 @@ def test_a_last_event_alone_is_an_answer() -> None:
     assert stream(last("completed", message("a"))).output.sent_back().exact == sent_back(message("a"))
 
 
+def test_what_is_answered_is_said_by_the_assistant() -> None:
+    anonymous = {key: value for key, value in message("a").items() if key != "role"}
+
+    assert whole(anonymous).output.sent_back().exact == sent_back(message("a"))
+
+
+def test_what_a_tool_of_the_server_put_out_is_no_output() -> None:
+    assert whole(output("c1", "x"), message("a")).output.sent_back().exact == sent_back(message("a"))
+
+
 def test_deltas_that_tell_no_place_belong_to_the_item_before() -> None:
     deltas = [{"type": "response.output_text.delta", "delta": piece} for piece in "ab"]
 
