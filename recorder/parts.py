@@ -11,15 +11,9 @@ import orjson
 from rotoscope.recorder.canonical import Part, message_part
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash, own_digest
+from rotoscope.recorder.stretches import Stretches
 from rotoscope.recorder.volatile import blanked
 from rotoscope.traces.journal import PartSeen, border_ends, text_border_ends
-
-_PROBE_BYTES = 64
-"""Stretches of text are looked for among those that begin with the same bytes."""
-_MOST_LENGTHS = 256
-"""So many lengths of stretches that begin alike behind one part are tried."""
-_SHORT = -1
-"""Stands for the beginning of all stretches that are shorter than a probe."""
 
 
 class KnownParts:
@@ -40,8 +34,7 @@ class KnownParts:
         """The same without what changes by itself, where it is another."""
         self._masked: dict[int, bytes] = {}
         """Digests without what changes by itself, where they are others."""
-        self._lengths: dict[tuple[int | bytes, int], list[int]] = {}
-        """Of the stretches of text behind a part that begin alike."""
+        self._stretches = Stretches(keyed)
 
     def __repr__(self) -> str:
         return f"KnownParts({len(self._digests)})"
@@ -56,7 +49,7 @@ class KnownParts:
         self._seen.clear()
         self._own.clear()
         self._blanked.clear()
-        self._lengths.clear()
+        self._stretches.forget()
         if self._waiting is not None:
             self._waiting.forget()
 
@@ -105,40 +98,23 @@ class KnownParts:
     def behind_text(self, before: int | bytes, data: bytes, part_of: Callable[[bytes], Part]) -> int:
         """Return the number of the last stretch of a text behind a part: of those known before, and of what is new.
 
-        A stretch is a whole prompt, an output, or what came behind them; so a prompt that goes on from another stream
-        passes its end.
+        A prompt that goes on from another stream passes its end. Where it is alike longer with a stretch that goes on
+        otherwise than with those that it passes whole, it is cut where that one begins.
         """
+        places: list[tuple[int | bytes, int, int]] = []
         start = 0
         while True:
-            stretch = self._known_stretch(before, memoryview(data)[start:], part_of)
-            if stretch is None:
+            step = self._stretches.step(before, data[start:])
+            places.append((before, start, start + step.shared))
+            if step.whole is None:
                 break
-            before, start = stretch[0], start + stretch[1]
+            before, start = step.whole.part, start + step.whole.length
+        for place, begin, alike in places:
+            if alike > start:
+                return self.behind(place, part_of(data[begin:]))
         if start < len(data) or isinstance(before, bytes):
             return self.behind(before, part_of(data[start:]))
         return before
-
-    def _known_stretch(
-        self, before: int | bytes, data: memoryview, part_of: Callable[[bytes], Part]
-    ) -> tuple[int, int] | None:
-        """Return the longest known stretch behind a part that a text begins with, and its length."""
-        assert self._hash is not None
-        parent = before if isinstance(before, bytes) else self._digests[before]
-        for probe in (hash(bytes(data[:_PROBE_BYTES])), _SHORT):
-            for length in reversed(self._lengths.get((before, probe), ())):
-                if length <= len(data):
-                    known = self._numbers.get(self._hash.chained(parent, part_of(bytes(data[:length])).exact))
-                    if known is not None:
-                        return known, length
-        return None
-
-    def _learn_length(self, before: int | bytes, part: Part) -> None:
-        is_long = len(part.loose) >= _PROBE_BYTES
-        lengths = self._lengths.setdefault((before, hash(part.loose[:_PROBE_BYTES]) if is_long else _SHORT), [])
-        if len(part.loose) not in lengths and part.loose:
-            lengths.append(len(part.loose))
-            lengths.sort()
-            del lengths[:-_MOST_LENGTHS]
 
     def _again(self, before: int | bytes, part: int) -> int:
         """Return the number of a known part behind another one."""
@@ -181,7 +157,7 @@ class KnownParts:
         if self._waiting is not None and not part.has_media:
             self._waiting.add(number, part.countable, part.reasoning)
         if part.role == "text":
-            self._learn_length(before, part)
+            self._stretches.learn(before, number, part.loose, borders)
         return number
 
     def _enter(self, record: PartSeen, digest: bytes, own: bytes, blank: bytes | None) -> int:

@@ -114,7 +114,8 @@ class PrefixFinder:
     def _repetition(self, call: SeenCall, first: SeenCall, place: Place) -> Edge:
         tokens = self.places.prompt_tokens[call.number]
         source: PrefixSource = "estimate" if call.reported_prompt_tokens is None else "usage"
-        return Edge(first.number, tokens, source, self.bounds.least(call, first), tokens, place)
+        owner, low = self._owner(first.number, tokens)
+        return Edge(owner, tokens, source, min(low, self.bounds.least(call, first)), tokens, place)
 
     def _passing(self, place: Place, call: SeenCall) -> list[tuple[int, Node]]:
         """Return the earlier streams that pass a place, with what they share with the call there; ties in order."""
