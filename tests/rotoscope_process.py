@@ -22,9 +22,9 @@ class Ended:
 
 
 def clean_environment(**changes: str) -> dict[str, str]:
-    """Return this environment without what leads to a server."""
+    """Return this environment without what leads to a server, and without what takes long to load."""
     kept = {k: v for k, v in os.environ.items() if k not in BASE_URL_VARIABLES and not k.lower().endswith("_proxy")}
-    return kept | changes
+    return kept | {"ROTOSCOPE_TOKENIZER": "none"} | changes
 
 
 @contextlib.asynccontextmanager

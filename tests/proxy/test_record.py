@@ -417,7 +417,7 @@ async def careless_server(request: web.Request) -> web.StreamResponse:
     return response
 
 
-@pytest.mark.parametrize("options", [[], ["--measure"]])
+@pytest.mark.parametrize("options", [["--tokenizer", "cl100k_base"], ["--measure"]])
 def test_nothing_that_anyone_said_is_in_any_byte_written(options: list[str], tmp_path: Path) -> None:
     folder, scratch, kept = tmp_path / "folder", tmp_path / "scratch", tmp_path / "kept"
     for made in (scratch, kept):

@@ -25,7 +25,7 @@ def proxy(
     port: Annotated[
         list[int] | None,
         typer.Option(
-            help="Port to listen on, 8484 if not given; several, with a run each; 0 is a free one.", max=65535
+            help="Port to listen on, 8484 if not given; several, with a run each; 0 is a free one.", min=0, max=65535
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -41,7 +41,8 @@ def proxy(
     tokenizer: Annotated[
         str,
         typer.Option(
-            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json."
+            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json.",
+            envvar="ROTOSCOPE_TOKENIZER",
         ),
     ] = "auto",
     measure: Annotated[

@@ -22,7 +22,8 @@ def record(
     tokenizer: Annotated[
         str,
         typer.Option(
-            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json."
+            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json.",
+            envvar="ROTOSCOPE_TOKENIZER",
         ),
     ] = "auto",
     campaign: Annotated[
