@@ -7,7 +7,10 @@ less what a client says to the gateway itself: headers `x-rotoscope-*`, `/token/
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -113,10 +116,7 @@ class Gateway:
                 await web.TCPSite(self._runner, host, port).start()
             except OSError as error:
                 await self._runner.cleanup()
-                reason = error.strerror or type(error).__name__
-                raise UnusableInput(
-                    f"cannot listen on {host} port {port}: {reason}; name another with --port"
-                ) from error
+                raise UnusableInput(f"cannot listen on {host} port {port}: {_why_not(error)}") from error
         self._first_port = self._runner.addresses[0][1]
         self.origin = self.origins[0]
 
@@ -248,7 +248,17 @@ class Gateway:
 
 
 def _origin(host: str, port: int) -> str:
+    """Return the address as clients on this machine take it."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _why_not(error: OSError) -> str:
+    """Return why it is not possible to listen, and which option helps."""
+    if isinstance(error, socket.gaierror):
+        return "no such host; name another with --host"
+    option = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
+    return f"{os.strerror(error.errno or 0).lower()}; name another with {option}"
 
 
 def _may_be_a_call(request: web.BaseRequest) -> bool:

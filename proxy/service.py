@@ -106,7 +106,9 @@ def _introduce(how: Standing, stood: Stood) -> None:
             f"each request must bring the token: {gateway.origin}/token/TOKEN{path}, or the header {TOKEN_HEADER}: TOKEN"
         )
     if not _is_loopback(how.host):
-        say("what passes is not encrypted between the clients and here")
+        say(
+            "other machines put the name of this one into the address; what passes is not encrypted between them and here"
+        )
     print(base_url, flush=True)
 
 

@@ -200,6 +200,26 @@ def test_port_that_is_taken_is_told_with_the_option_that_helps(tmp_path: Path) -
     played(tmp_path, play)
 
 
+def test_address_that_is_not_of_this_machine_is_told_with_the_option_that_helps(tmp_path: Path) -> None:
+    async def listen(host: str) -> None:
+        how = Standing(upstream_given("http://127.0.0.1:9"), tmp_path, Campaign(), host=host)
+        async with standing(how, finished=lambda *_: None):
+            pass
+
+    with pytest.raises(UnusableInput, match=r"192\.0\.2\.1 port 0: cannot assign requested address; name .* --host"):
+        asyncio.run(listen("192.0.2.1"))
+    with pytest.raises(UnusableInput, match="no such host; name another with --host"):
+        asyncio.run(listen("no host"))
+
+
+def test_address_that_stands_for_all_of_them_is_shown_as_one_that_clients_can_use(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, stood: Stood, _: Upstream) -> None:
+        assert stood.gateway.origin.startswith("http://127.0.0.1:")
+        assert await ask(client, stood.gateway.origin + CHAT, x_rotoscope_token=TOKEN) == 200
+
+    played(tmp_path, play, host="0.0.0.0", door=Door(TOKEN))
+
+
 def test_gateway_that_stops_takes_no_new_request_and_lets_open_ones_end(tmp_path: Path) -> None:
     async def play(client: aiohttp.ClientSession, stood: Stood, upstream: Upstream) -> None:
         upstream.may_answer.clear()
