@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -32,7 +32,7 @@ SPEED = 20.0
 REFUSE = re.compile(rb"refuse this twice, please: [0-9]+")
 """A request that holds this is answered with 429, then with 500, then as any other."""
 MEET = re.compile(rb"Where does the (Leie|Scheldt) end")
-"""The first requests that hold the one and the other wait for each other: they overlap however slow the client is."""
+"""The first requests of a dialect that hold the one and the other wait for each other, however slow the client is."""
 CALLS = ("/chat/completions", "/completions", "/responses", "/messages")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -82,7 +82,9 @@ class ScriptedServer(Simulator):
         self.seen: list[Seen] = []
         self._says_in_errors = says_in_errors
         self._refused: Counter[bytes] = Counter()
-        self._met = {name: asyncio.Event() for name in (b"Leie", b"Scheldt")}
+        self._met: defaultdict[str, dict[bytes, asyncio.Event]] = defaultdict(
+            lambda: {name: asyncio.Event() for name in (b"Leie", b"Scheldt")}
+        )
 
     def application(self) -> web.Application:
         """Return the web application with all routes."""
@@ -106,8 +108,9 @@ class ScriptedServer(Simulator):
     async def _meet(self, seen: Seen) -> None:
         found = MEET.search(seen.body) if seen.is_call else None
         if found is not None:
-            self._met[found[1]].set()
-            for met in self._met.values():
+            both = self._met[seen.path]
+            both[found[1]].set()
+            for met in both.values():
                 await met.wait()
 
     def _fault(self, seen: Seen) -> web.Response | None:

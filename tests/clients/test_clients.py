@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from captured_simulator import Place, replayed
 from clients.recorded import Recorded
 from clients.truth import common, findings, true_calls
@@ -23,6 +22,7 @@ WITHOUT_TOOLS = {"aider": "has none", "smolagents": "sends what tools told as te
 WITHOUT_FAN_OUT = {"aider"}
 LEAVES_NO_STREAM = {"aider", "crewai", "mini-swe-agent"}
 TOOL_MS = 20.0
+ROUNDING_MS = 0.01
 
 
 def test_every_request_is_a_call_or_an_attempt_at_one(recorded: Recorded) -> None:
@@ -75,9 +75,12 @@ def test_tools_that_told_something_are_in_the_trace_behind_the_call_that_asked(r
         asked = calls[tool.call if tool.call is not None else -1]
         assert tool.tool_name in asked.tool_calls
         assert tool.time_source == "gap"
-        assert tool.at_ms == pytest.approx(end_ms(asked))
-    if recorded.client != "mini-swe-agent":  # its tool is a shell of its own
-        assert all(tool.duration_ms >= TOOL_MS for tool in tools)
+        assert tool.at_ms is not None
+        ended_ms = tool.at_ms + tool.duration_ms
+        assert end_ms(asked) <= tool.at_ms + ROUNDING_MS
+        # A branch that begins in the gap may leave the tool only what is behind that.
+        least_ms = 0.0 if recorded.client == "mini-swe-agent" else TOOL_MS  # whose tool is a shell of its own
+        assert ended_ms - end_ms(asked) >= least_ms - ROUNDING_MS
 
 
 def tools_that_told(body: Any) -> set[str]:
