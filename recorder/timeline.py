@@ -95,12 +95,18 @@ class Timeline:
         if now_ms < self.cursors.get(branch, 0.0):
             return
         for region in list(self.open[branch]):
-            has_ended = region.last_call < before.number and region.end_ms <= now_ms
+            end_ms = self._end_ms(region)
+            has_ended = region.last_call < before.number and end_ms <= now_ms
             if has_ended and not _ran_beside(region, asking):
                 self.events.append(ParallelEnd(branch=branch, region=region.number))
-                self.cursors[branch] = max(self.cursors.get(branch, 0.0), region.end_ms)
+                self.cursors[branch] = max(self.cursors.get(branch, 0.0), end_ms)
                 self.agents[branch] = self.agents.get(branch, 0) + region.agents
                 self.open[branch].remove(region)
+
+    def _end_ms(self, region: Region) -> float:
+        """Return when the last of a region's branches has nothing left to do, waits before regions of its own included."""
+        branches = ((region.number, index) for index in range(len(region.conversations)))
+        return max(region.end_ms, *(self.cursors.get(branch, 0.0) for branch in branches))
 
     def _write_call(self, call: SeenCall, turn: Turn, starting: Sequence[Region]) -> None:
         """Write a call behind what its branch did before; regions that begin before it do so when that is over."""
