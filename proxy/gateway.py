@@ -186,7 +186,11 @@ class Gateway:
         except Undecodable as problem:
             self._say(f"a request was passed on unrecorded: {problem}")
             return await self._forward(request, target.path, Exchange(b""), body)
-        run = self._runs.find(request.headers, plain, name=target.run, port=self._port(request))
+        try:
+            run = self._runs.find(request.headers, plain, name=target.run, port=self._port(request))
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._say(f"requests are passed on unrecorded: no run can begin ({type(error).__name__})")
+            return await self._forward(request, target.path, Exchange(b""), body)
         run.began(self._clock())
         try:
             exchange = run.recorder.request(

@@ -162,7 +162,10 @@ class Runs:
                 run.when_quiet = None
         if self._settle is not None:
             await self._settle()
-        finished = await asyncio.to_thread(run.finish)
+        try:
+            finished = await asyncio.to_thread(run.finish)
+        except RuntimeError:  # no thread can be had
+            finished = run.finish()
         self.written += finished.path is not None
         self.unwritten += bool(finished.trouble)
         self._finished(finished, name)

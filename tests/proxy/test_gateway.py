@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ from loopback import (
     usage_chunk,
 )
 
+from rotoscope.proxy.gateway import Gateway
+from rotoscope.proxy.run import Run
+from rotoscope.proxy.upstream import open_session, upstream_given
 from rotoscope.traces.model import Call, Embedding
 
 EMPTY_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -282,6 +285,34 @@ def test_client_that_wants_to_be_asked_for_its_body_is_asked(tmp_path: Path) -> 
     assert asyncio.run(run()).startswith(b"HTTP/1.1 200 OK")
     assert upstream.requests[0].endswith(body)
     assert b"Expect" not in upstream.requests[0]
+
+
+class NoRuns:
+    """Cannot begin a run, as when no descriptor is left."""
+
+    def find(self, headers: Mapping[str, str], body: bytes, *, name: str, port: str) -> Run:
+        """Fail."""
+        raise OSError("secret")
+
+
+def test_call_passes_unrecorded_when_no_run_can_begin() -> None:
+    async def upstream(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    async def run() -> tuple[list[bytes], list[str]]:
+        notices: list[str] = []
+        async with serving(upstream) as origin, open_session(chosen := upstream_given(origin)) as session:
+            gateway = Gateway(chosen, NoRuns(), session=session, notice=notices.append)
+            await gateway.start()
+            async with aiohttp.ClientSession(gateway.origin) as client:
+                answers = [await (await client.post(CHAT, data=body)).read() for body in (b"one", b"two")]
+            await gateway.stop(drain_s=0.0)
+            return answers, notices
+
+    answers, notices = asyncio.run(run())
+
+    assert answers == [b"one", b"two"]
+    assert notices == ["requests are passed on unrecorded: no run can begin (OSError)"]
 
 
 def test_stop_lets_open_requests_end(tmp_path: Path) -> None:
