@@ -113,7 +113,7 @@ class RequestReader:
 
     def read(self, dialect: Dialect, path: str, body: bytes, headers: Mapping[str, str]) -> Asked:
         """Read a request: only what is new in it where it goes on from an earlier one. Raises NotACall."""
-        bodies = self._bodies_of(dialect, path)
+        bodies, body = self._bodies_of(dialect, path), dialect.unmarked(body)
         match = bodies.match(body) if bodies is not None else None
         if bodies is not None and match is not None:
             known, items = match

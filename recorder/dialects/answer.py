@@ -51,5 +51,7 @@ class Dialect:
     """Whether a response stream may be one JSON list, whose objects are its events."""
     growing: str = ""
     """The key of the list that grows from call to call; empty when such bodies are always read whole."""
+    unmarked: Callable[[bytes], bytes] = lambda body: body
+    """Leave out of a body what clients move about from call to call and no model reads."""
     messages: Callable[[list[Any]], list[dict[str, Any]]] = lambda _: []
     """Bring new items of that list to messages."""

@@ -7,6 +7,7 @@ stands behind the system text. Cache marks are in no form: clients move them fro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,8 @@ PATH = "/messages"
 _VERTEX = (":rawPredict", ":streamRawPredict")
 
 _CACHE_MARK = "cache_control"
+_QUOTED_MARK = f'"{_CACHE_MARK}"'.encode()
+_MARKS = re.compile(_QUOTED_MARK + rb"\s*:\s*(?:\{[^{}]*\}|null)\s*")
 _TOOLS_FIELDS = ("mcp_servers", "chat_template", "chat_template_kwargs")
 _MESSAGES_FIELDS = ("thinking", "context_management", "output_config", "output_format")
 """What a server may tell the model behind its system text."""
@@ -64,6 +67,22 @@ def parse_request(path: str, body: bytes) -> Request:
         prompts=(Prompt(messages=[*_system(request), *chat_messages(messages)], tools=_tools(request), tools_at=0),),
         is_stream=bool(request.get("stream")),
     )
+
+
+def unmarked(body: bytes) -> bytes:
+    """Return a body without cache marks, so that a body which goes on from another begins like it."""
+    if _QUOTED_MARK not in body:
+        return body
+    kept, start = [], 0
+    for mark in _MARKS.finditer(body):
+        before, end = body[start : mark.start()], mark.end()
+        if body[end : end + 1] == b",":
+            end += 1
+        else:
+            before = before.rstrip().removesuffix(b",")
+        kept.append(before)
+        start = end
+    return b"".join((*kept, body[start:]))
 
 
 def chat_messages(messages: Sequence[Any]) -> list[dict[str, Any]]:
@@ -305,5 +324,6 @@ DIALECT = Dialect(
     read=parse_request,
     answer=lambda _: MessagesAnswer(),
     growing="messages",
+    unmarked=unmarked,
     messages=chat_messages,
 )

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rotoscope.recorder.canonical import message_part
-from rotoscope.recorder.dialects.messages import MessagesAnswer, chat_messages, parse_request
+from rotoscope.recorder.dialects.messages import MessagesAnswer, chat_messages, parse_request, unmarked
 from rotoscope.recorder.dialects.request import NotACall, Request
 from rotoscope.recorder.usage import Usage
 
@@ -157,6 +160,51 @@ def test_cache_marks_are_in_no_form() -> None:
     )
 
     assert plain.prompts == marked.prompts
+
+
+MARKS = st.sampled_from([None, {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}])
+TEXTS = st.text(st.sampled_from('a"\\{},: '), max_size=6) | st.sampled_from(
+    ["cache_control", '"cache_control":{}', "{}"]
+)
+MARKED = st.recursive(
+    TEXTS | st.integers(0, 9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(TEXTS.filter(lambda key: key != "cache_control"), inner, max_size=3).flatmap(
+            lambda fields: (
+                st.permutations([*fields.items(), ("cache_control", {"type": "ephemeral"})]).map(dict) | st.just(fields)
+            )
+        )
+    ),
+    max_leaves=8,
+)
+
+
+def without_marks(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_marks(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_marks(item) for key, item in value.items() if key != "cache_control"}
+    return value
+
+
+@given(MARKED, MARKS, st.sampled_from([None, (",", ":"), (" , ", " : ")]), st.sampled_from([None, 1]))
+def test_a_body_without_its_marks_says_all_else(
+    value: Any, mark: Any, separators: tuple[str, str] | None, indent: int | None
+) -> None:
+    body = json.dumps({"a": value, "cache_control": mark}, separators=separators, indent=indent, ensure_ascii=False)
+
+    assert orjson.loads(unmarked(body.encode())) == {"a": without_marks(value)}
+
+
+def test_a_body_that_goes_on_from_another_begins_like_it_without_marks() -> None:
+    def said(count: int) -> bytes:
+        blocks: list[Block] = [{"role": "user", "content": [text(str(number))]} for number in range(count)]
+        blocks[-1]["content"][-1] |= MARK
+        return orjson.dumps({"messages": blocks, "model": "m"})
+
+    assert unmarked(said(2)).startswith(unmarked(said(1)).removesuffix(b'],"model":"m"}'))
+    assert unmarked(b'{"a":1}') == b'{"a":1}'
 
 
 def test_an_image_is_the_same_whether_it_is_marked_or_not() -> None:
