@@ -147,3 +147,12 @@ def test_no_text_is_kept() -> None:
     bodies = learned(orjson.dumps(request([user("CANARY")])))
 
     assert "CANARY" not in repr(bodies) + repr(bodies._known)
+
+
+@pytest.mark.parametrize("sent", [{}, {"items": "x"}, {"items": []}, {"items": None}, {"inside": {"items": [1]}}])
+def test_a_body_whose_list_is_none_is_not_learnt(sent: dict[str, object]) -> None:
+    bodies = GrowingBodies[int]("items")
+    body = orjson.dumps(sent)
+    bodies.learn(body, sent, 0)
+
+    assert bodies.match(body) is None
