@@ -64,6 +64,7 @@ class Runs:
         self._sessions: dict[str, RunKey] = {}
         """The run of each session that began another."""
         self._ending: set[asyncio.Task[Finished]] = set()
+        self._is_crowded = False
         self.written = 0
         """How many traces were written."""
         self.unwritten = 0
@@ -137,8 +138,10 @@ class Runs:
 
     def _end_quietest(self) -> None:
         quiet = [key for key, run in self._open.items() if not run.in_flight]
+        if quiet and not self._is_crowded:
+            self._is_crowded = True
+            _log.warning("%d runs are open: whenever another begins, the one that is quiet for longest ends", MOST_OPEN)
         if quiet:
-            _log.warning("%d runs are open: the one that is quiet for longest ends", MOST_OPEN)
             self._begin_to_end(min(quiet, key=lambda key: self._open[key].last_s))
 
     def _begin_to_end(self, key: RunKey) -> asyncio.Task[Finished]:

@@ -254,7 +254,10 @@ def test_too_many_open_runs_let_the_quietest_end(tmp_path: Path, caplog: pytest.
         assert len(hands.runs.open) == MOST_OPEN
         assert hands.begun[0] in hands.runs.open
         assert hands.begun[1] not in hands.runs.open
+        hands.find(name="and another")
+        assert hands.begun[2] not in hands.runs.open
         hands.begun[0].ended(hands.now_s)
 
-    assert len(played(tmp_path, play).told) == MOST_OPEN + 1
-    assert caplog.messages == [f"{MOST_OPEN} runs are open: the one that is quiet for longest ends"]
+    assert len(played(tmp_path, play).told) == MOST_OPEN + 2
+    (said,) = caplog.messages
+    assert said == f"{MOST_OPEN} runs are open: whenever another begins, the one that is quiet for longest ends"
