@@ -80,7 +80,7 @@ def test_an_answer_that_is_cut_where_it_hurts_is_the_same_answer(transcript: Tra
         assert told(halves[2]) == told(whole[2])
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.sampled_from(TRANSCRIPTS), st.lists(st.integers(0, 10_000), max_size=12))
 def test_an_answer_that_is_cut_anywhere_is_the_same_answer(transcript: Transcript, cuts: list[int]) -> None:
     whole = heard(transcript, [transcript.answer])
