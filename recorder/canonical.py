@@ -37,6 +37,7 @@ _ESCAPES = 3
 """JSON without other characters than ASCII writes six bytes for a character that UTF-8 writes in two."""
 _LAYOUT = 4
 """JSON that a template lays out anew, indented, may be so many times longer than compact JSON."""
+_STRETCH_CHARS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _part(
     names: tuple[str, str],
 ) -> Part:
     exact = orjson.dumps([sent_role, texts, media, calls, reasoning, names], option=orjson.OPT_SORT_KEYS)
-    loose = " ".join(" ".join([*texts, *map(_loose_call, calls)]).split()).encode()
+    loose = one_spaced(" ".join([*texts, *map(_loose_call, calls)])).encode()
     if media:
         loose += orjson.dumps(media, option=orjson.OPT_SORT_KEYS)
     most = (_LAYOUT if calls else 1) * _most(exact) + MEDIA_TOKENS * len(media)
@@ -171,6 +172,18 @@ def _part(
         calls=tuple(calls),
         reasoning=reasoning,
     )
+
+
+def one_spaced(text: str, *, stretch_chars: int = _STRETCH_CHARS) -> str:
+    """Return a text whose runs of whitespace are one space; in stretches, as all words of a long one at once are large."""
+    pieces: list[str] = []
+    for start in range(0, len(text), stretch_chars):
+        stretch = text[start : start + stretch_chars]
+        words = " ".join(stretch.split())
+        is_apart = bool(pieces) and (stretch[0].isspace() or text[start - 1].isspace())
+        if words:
+            pieces.append(f" {words}" if is_apart else words)
+    return "".join(pieces)
 
 
 def _content(content: Any) -> tuple[list[str], list[Any]]:

@@ -14,6 +14,7 @@ from rotoscope.recorder.canonical import (
     id_bytes,
     ids_part,
     message_part,
+    one_spaced,
     text_part,
     tools_part,
 )
@@ -182,3 +183,8 @@ def test_media_and_thinking_are_told_apart_from_what_is_counted() -> None:
     part = message_part(user([IMAGE]) | {"reasoning": "t"})  # type: ignore[arg-type]
 
     assert (part.has_media, part.reasoning, part.countable) == (True, "t", "")
+
+
+@given(st.text("ab \n\t\x1c\u3000"), st.integers(1, 5))
+def test_a_long_text_is_spaced_as_a_short_one(text: str, stretch_chars: int) -> None:
+    assert one_spaced(text, stretch_chars=stretch_chars) == " ".join(text.split())
