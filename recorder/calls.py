@@ -98,8 +98,8 @@ class SeenCall:
 
     @property
     def hides_thinking(self) -> bool:
-        """Whether its output begins with thinking whose text was not delivered."""
-        return self.reasoning_tokens > 0 and not self.shows_thinking
+        """Whether its output begins with thinking whose text was not delivered; plain text holds it."""
+        return self.reasoning_tokens > 0 and not self.shows_thinking and not self.is_plain
 
     @property
     def finish_reason(self) -> FinishReason:

@@ -76,7 +76,7 @@ class NumberedPlaces:
         """Measure an answer's end as it came, and as it is without its thinking where that was counted."""
         if call.completion_source != "usage" or call.end is None:
             return
-        forms = {True: 0} if call.shows_thinking else {False: call.reasoning_tokens}
+        forms = {True: 0} if call.shows_thinking else {False: call.reasoning_tokens * call.hides_thinking}
         if call.shows_thinking and call.end.reasoning_tokens is not None:
             forms[False] = call.reasoning_tokens
         for has_reasoning, dropped in forms.items():

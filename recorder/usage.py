@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -65,7 +66,7 @@ def messages_usage(raw: dict[str, Any]) -> Usage:
     reasoning = _detail(details, "reasoning_tokens")
     if reasoning is None:
         reasoning = _detail(details, "thinking_tokens")
-    return Usage(sum(filter(None, parts)) or None, completion, cached, _at_most(reasoning, completion))
+    return Usage(_sum(parts) or None, completion, cached, _at_most(reasoning, completion))
 
 
 def gemini_usage(raw: dict[str, Any]) -> Usage:
@@ -74,15 +75,20 @@ def gemini_usage(raw: dict[str, Any]) -> Usage:
     told = [count for count in (_count(raw.get("candidatesTokenCount")), thoughts) if count is not None]
     details = raw.get("promptTokensDetails")
     pairs = [(x.get("modality"), _count(x.get("tokenCount"))) for x in _list(details) if isinstance(x, dict)]
-    media = sum(count for modality, count in pairs if count and modality != "TEXT") if pairs else None
+    media = _sum(count for modality, count in pairs if modality != "TEXT") if pairs else None
     cached = _count(raw.get("cachedContentTokenCount"))
-    return Usage(prompt, sum(told) if told else None, cached, thoughts, _at_most(media, prompt))
+    return Usage(prompt, _sum(told) if told else None, cached, thoughts, _at_most(media, prompt))
 
 
 def _media(details: Any) -> int | None:
     """Return the tokens of images, sounds and video among the details of a prompt, None where none are told."""
     told = [count for name in _MEDIA_COUNTS if (count := _detail(details, name)) is not None]
-    return sum(told) if told else None
+    return _sum(told) if told else None
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Return a sum of what was told, None where it is more than a count may be."""
+    return _count(sum(filter(None, counts)))
 
 
 def _list(value: Any) -> list[Any]:

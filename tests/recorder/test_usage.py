@@ -51,3 +51,11 @@ def test_tokens_of_images_and_sounds_are_counted_apart() -> None:
         media_tokens=2
     )
     assert gemini_usage({"promptTokensDetails": 3}) == Usage()
+
+
+def test_a_sum_that_no_journal_can_hold_is_told_by_nobody() -> None:
+    most = 2**31 - 1
+
+    assert messages_usage({"input_tokens": most, "cache_read_input_tokens": 1, "output_tokens": 2}) == Usage(None, 2, 1)
+    assert gemini_usage({"candidatesTokenCount": most, "thoughtsTokenCount": 1}) == Usage(reasoning_tokens=1)
+    assert chat_usage({"prompt_tokens_details": {"audio_tokens": most, "image_tokens": 1}}) == Usage()

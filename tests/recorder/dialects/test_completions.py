@@ -102,6 +102,16 @@ def test_an_output_that_ended_by_itself_has_a_mark_that_is_no_text() -> None:
     assert (prefix.of, prefix.tokens) == (0, 49)
 
 
+@pytest.mark.parametrize("tokens", [None, [1, 2, 3, 4, 5, 6, 7, 8, 9]], ids=["text", "ids"])
+def test_thinking_that_a_server_counts_is_in_the_text(tokens: list[int] | None) -> None:
+    wire = TextWire()
+    first, said = ([20, 21], tokens) if tokens else (words("a", 40), words("o", 9))
+    wire.complete(first, words("o", 9), tokens=tokens, counts=usage(2 if tokens else 40, 9, reasoning=5))
+    wire.complete([*first, *said, 30] if tokens else f"{first}{said}{words('b', 1)}", "")
+
+    assert [(call.prefix.of, call.prefix.tokens) for call in wire.calls()][1] == (0, 11 if tokens else 49)
+
+
 def test_a_text_that_forks_in_the_middle_is_found_near_there() -> None:
     wire = TextWire()
     wire.complete(words("a", 400), words("o", 9))
