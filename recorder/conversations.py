@@ -15,7 +15,7 @@ from rotoscope.recorder.origins import is_same_request
 from rotoscope.recorder.part_tree import common_length
 from rotoscope.traces.model import LinkEvidence
 
-_ANEW: tuple[LinkEvidence, ...] = ("rewind", "compaction")
+_ANEW: tuple[LinkEvidence, ...] = ("again", "rewind", "compaction")
 """Links of calls that do not answer the call before them."""
 
 

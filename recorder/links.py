@@ -7,7 +7,8 @@ All is decided when the run has ended, so that what came later counts:
 - An answer that several calls hold: the first goes on with the conversation, unless it is cut short or set aside while
   another, that was sent beside it or has the same tools and model, is gone on from. A later one is a rewind when what
   the conversation did since had ended and is not gone on from again; else it forked and begins a conversation.
-- The same prompt again goes on from the one before when that had ended without being gone on from. When all that
+- The same prompt again goes on from the one before when that had ended without being gone on from, from one that was
+  cut short first. When all that
   follows the one before is over and it began its conversation, somebody began anew.
 - A prompt that holds nothing of any stream but the instructions goes on from a conversation that it is a compaction of:
   one with the same instructions and tools that had ended, is gone on from by nobody, and is longer; its last call was
@@ -105,16 +106,16 @@ class Linker:
         if self._yields(call, origin):
             forked = self.links[origin.calls[0]].conversation if origin.calls else None
             return self._begin(call, forked, is_main=not self._is_cut_short(call))
-        if origin.kind == "repeat":
+        if origin.kind == "again":
             return self._again(call, origin.calls)
-        if origin.calls:
+        if origin.calls and (origin.kind != "part" or self._is_alone(call)):
             return self._go_on(call, origin)
         return self._compacted(call) or self._begin(call)
 
     def _effective(self, call: SeenCall) -> Origin:
         """Return the origin of a call; of a prompt that is in flight that of the other, for both came from there."""
         origin = self.origins[call.number]
-        while origin.kind == "repeat":
+        while origin.kind == "again":
             beside = [x for x in origin.calls if self.run.calls[x].end_ms > call.start_ms]
             if not beside or (len(beside) < len(origin.calls) and self._left_behind(origin.calls, call)):
                 break
@@ -167,8 +168,8 @@ class Linker:
     def _go_on(self, call: SeenCall, origin: Origin) -> Link:
         candidates = self._ordered(call, origin)
         open_ones = [x for x in candidates if self._is_last(x)]
-        if origin.kind == "rewind" or not open_ones:
-            return self._back(call, candidates)
+        if origin.kind in ("rewind", "part") or not open_ones:
+            return self._back(call, origin, candidates)
         chosen = open_ones[0]
         unsure = len(open_ones) - 1 + sum(x in self._doubtful for x in candidates)
         rivals = max(unsure, len(self._behind[chosen]) - 1)
@@ -191,12 +192,13 @@ class Linker:
         last = self._conversations[self.links[number].conversation].last
         return last.number == number or is_same_request(last, self.run.calls[number])
 
-    def _back(self, call: SeenCall, candidates: Sequence[int]) -> Link:
+    def _back(self, call: SeenCall, origin: Origin, candidates: Sequence[int]) -> Link:
         """Go back in a conversation, or fork from it where it goes on."""
         for number in candidates:
             last = self._conversations[self.links[number].conversation].last
             if last.end_ms <= call.start_ms and all(x == call.number for x in self._behind[last.number]):
-                shrinks = self._is_compaction(call, self._conversations[self.links[number].conversation])
+                is_start = origin.kind != "prefix" and self.links[number].before is None
+                shrinks = is_start and self._is_compaction(call, self._conversations[self.links[number].conversation])
                 return self._join(call, last.number, "compaction" if shrinks else "rewind", len(candidates) - 1)
         return self._begin(call, self.links[candidates[0]].conversation)
 
@@ -205,9 +207,9 @@ class Linker:
         if free := self._left_behind(twins, call):
             cut = [x for x in free if self._is_cut_short(self.run.calls[x])]
             chosen = (cut or free)[-1]
-            return self._join(call, chosen, "prefix" if cut else "rewind", len(set(twins) - {chosen}))
+            return self._join(call, chosen, "again", len(set(twins) - {chosen}))
         inner = [x for x in twins if self.links[x].before is not None]
-        return self._back(call, inner) if inner else self._begin(call)
+        return self._back(call, self.origins[call.number], inner) if inner else self._begin(call)
 
     def _compacted(self, call: SeenCall) -> Link | None:
         if call.number in self._asides:
@@ -227,7 +229,7 @@ class Linker:
         if start[1:] == (-1, "") or start not in (self._start_of(conversation.first), self._start_of(last)):
             return False
         length, before = (len(self.run.tree.message_ids(x.head)) for x in (call, last))
-        if call.thread is not None and self._mains[call.thread] == 1 and 2 * length <= before:
+        if self._is_alone(call) and 2 * length <= before:
             return True
         tree = self.run.tree
         if length >= before or last.tools or last.answer is None:
@@ -255,9 +257,13 @@ class Linker:
 
     def _said(self, call: SeenCall, kind: LinkEvidence) -> LinkEvidence:
         """Return the evidence of a link: who is named, where that alone tells."""
-        if call.thread is not None and call.opened.thread_source and self._mains[call.thread] == 1:
+        if call.opened.thread_source and self._is_alone(call):
             return call.opened.thread_source
         return kind
+
+    def _is_alone(self, call: SeenCall) -> bool:
+        """Whether the client names who sends a call, and that one has one conversation."""
+        return call.thread is not None and self._mains[call.thread] == 1
 
     # -- what calls are like
 

@@ -7,10 +7,10 @@ each call, in this order:
 2. `tools`: it ends with results of tools that a call asked for, by ids that only that call gave out. Where its prompt
    holds more of another stream, the ids were used again and say nothing.
 3. `prefix`: its prompt holds the whole stream of a call, answer included, or the whole prompt with another answer.
-4. `answer`: its last answer is a call's, though what stands before it differs.
-5. `repeat`: it is the same prompt again.
-6. `rewind`: it holds the stream of a call, but that call's answer was gone on from before; or a whole prompt without
-   its answer.
+4. `answer`: its last answer is a call's, though what stands before it is in no stream.
+5. `again`: it is the same prompt again.
+6. `rewind`: it holds the stream of a call and a part of what came behind it; or a whole prompt without its answer.
+7. `part`: it holds a part of a prompt, behind the instructions.
 
 An answer counts from when it has ended. Messages are compared by their loose form.
 """
@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 
-OriginKind: TypeAlias = Literal["response", "tools", "prefix", "answer", "repeat", "rewind", "none"]
+OriginKind: TypeAlias = Literal["response", "tools", "prefix", "answer", "again", "rewind", "part", "none"]
 LEAST_ANSWER_BYTES = 16
 """Shorter answers are alike by chance."""
 MOST_CANDIDATES = 1024
@@ -52,8 +51,8 @@ NO_ORIGIN = Origin("none")
 class _Streams:
     """The streams of one line of calls, by the last message of each, and by its last answer alone."""
 
-    known: set[int] = field(default_factory=set)
-    """Messages of all streams, with all that is before them."""
+    known: dict[int, int] = field(default_factory=dict)
+    """By message, with all that is before it, the first call with it in its stream."""
     prompts: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     answers: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     texts: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -92,7 +91,7 @@ class OriginFinder:
         for message in reversed(ids):
             if message in streams.known:
                 break
-            streams.known.add(message)
+            streams.known[message] = call.number
         if ids:
             streams.prompts[ids[-1]].append(call.number)
 
@@ -101,7 +100,7 @@ class OriginFinder:
             return
         streams = self._streams[call.thread]
         node = self._run.tree.node(call.answer)
-        streams.known.add(node.message_id)
+        streams.known.setdefault(node.message_id, call.number)
         streams.answers[node.message_id].append(call.number)
         if node.seen.loose_bytes >= LEAST_ANSWER_BYTES:
             streams.texts[self._run.tree.text_digest(call.answer)].append(call.number)
@@ -135,40 +134,32 @@ class OriginFinder:
 
     def _held(self, call: SeenCall, streams: _Streams) -> Origin:
         """Say which stream a prompt holds most of."""
-        ids = self._run.tree.message_ids(call.head)
+        ids, parts = self._run.tree.message_ids(call.head), self._run.tree.messages(call.head)
         leading = _leading(self._run, call)
         index = next((i for i in range(len(ids) - 1, leading - 1, -1) if ids[i] in streams.known), -1)
-        if index < 0:
-            return self._behind_text(call, streams)
-        if answering := streams.answers.get(ids[index]):
+        last_answer = next((i for i in range(len(parts) - 1, -1, -1) if self._is_answer(parts[i])), -1)
+        if index >= 0 and (answering := streams.answers.get(ids[index])):
             return Origin("prefix", tuple(answering[-MOST_CANDIDATES:]))
-        asked = streams.prompts.get(ids[index], [])[-MOST_CANDIDATES:]
+        asked = streams.prompts.get(ids[index], [])[-MOST_CANDIDATES:] if index >= 0 else []
         if index + 1 < len(ids):
             asked = [x for x in asked if self._run.calls[x].end_ms <= call.start_ms]
-            if asked and self._is_answer(call, index + 1):
+            if asked and self._is_answer(parts[index + 1]):
                 return Origin("prefix", tuple(asked))
-        by_text = self._behind_text(call, streams)
-        if by_text.calls:
-            return by_text
+        if index < last_answer and (found := self._with_answer(parts[last_answer], streams)):
+            return Origin("answer", tuple(found))
         if asked:
-            return Origin("repeat" if index + 1 == len(ids) else "rewind", tuple(asked))
-        for message in reversed(ids[leading:index]):
+            return Origin("again" if index + 1 == len(ids) else "rewind", tuple(asked))
+        for message in reversed(ids[leading : max(index, 0)]):
             if answering := streams.answers.get(message):
                 return Origin("rewind", tuple(answering[-MOST_CANDIDATES:]))
-        return NO_ORIGIN
+        return Origin("part", (streams.known[ids[index]],)) if index >= 0 else NO_ORIGIN
 
-    def _behind_text(self, call: SeenCall, streams: _Streams) -> Origin:
-        """Find the calls whose answer is the last in a prompt, whatever stands before it."""
-        parts = self._run.tree.messages(call.head)
-        last = next((x for x in reversed(parts) if self._run.tree[x].role == "assistant"), None)
-        if last is None:
-            return NO_ORIGIN
-        found = streams.texts.get(self._run.tree.text_digest(last), [])[-MOST_CANDIDATES:]
-        return Origin("answer", tuple(found)) if found else NO_ORIGIN
+    def _with_answer(self, part: int, streams: _Streams) -> list[int]:
+        """Return the calls with an answer, whatever their prompts."""
+        return streams.texts.get(self._run.tree.text_digest(part), [])[-MOST_CANDIDATES:]
 
-    def _is_answer(self, call: SeenCall, index: int) -> bool:
-        parts: Sequence[int] = self._run.tree.messages(call.head)
-        return self._run.tree[parts[index]].role == "assistant"
+    def _is_answer(self, part: int) -> bool:
+        return self._run.tree[part].role == "assistant"
 
 
 def is_same_request(a: SeenCall, b: SeenCall) -> bool:

@@ -55,12 +55,13 @@ WaitKind: TypeAlias = Literal["think", "human", "agent"]
 """Until an agent that was asked for begins (`agent`), for a person (`human`), or for what nobody told (`think`)."""
 Outputs: TypeAlias = Literal["known", "unknown", "assumed"]
 LinkEvidence: TypeAlias = Literal[
-    "own", "client", "response", "tools", "prefix", "answer", "rewind", "compaction", "duplicate"
+    "own", "client", "response", "tools", "prefix", "again", "answer", "rewind", "compaction", "duplicate"
 ]
 """How it is known which call a call goes on from: our header or the client's ids name the line of calls, the request
-names the response or carries results of the tools that it asked for, the prompt goes on behind all of its stream, or
-only holds its last answer, or only a part of its list (a rewind, or a fork that nobody went back behind), or is shorter
-with the same instructions (a compaction). A `duplicate` begins its conversation: the same prompt was in flight."""
+names the response or carries results of the tools that it asked for, the prompt goes on behind all of its stream, is
+the same again, only holds its last answer, or only a part of its list (a rewind, or a fork that nobody went back
+behind), or is shorter with the same instructions (a compaction). A `duplicate` begins its conversation: the same prompt
+was in flight."""
 ForkEvidence: TypeAlias = Literal["own", "client", "prefix", "tools", "time"]
 """How it is known on whose branch a region stands: our header or the client's ids say who began its branches, their
 prompts begin with that branch's history, they ran while that branch alone waited for tools, or they only overlap in time."""

@@ -129,7 +129,7 @@ def test_what_was_cancelled_and_is_sent_again_goes_on() -> None:
     wire.ask(early, at=1).cancelled(at_s=101.5)
     grown(wire, early, "c", "d", at=2)
 
-    assert [x[:3] for x in told(wire)[1:]] == [(0, 0, "prefix"), (0, 1, "prefix"), (0, 2, "prefix")]
+    assert [x[:3] for x in told(wire)[1:]] == [(0, 0, "prefix"), (0, 1, "again"), (0, 2, "prefix")]
 
 
 def test_an_answer_that_is_made_again_is_a_rewind() -> None:
@@ -138,7 +138,7 @@ def test_an_answer_that_is_made_again_is_a_rewind() -> None:
     wire.call(early, assistant("c"), start=1, end=2)
     wire.call(early, assistant("d"), start=3, end=4)
 
-    assert told(wire)[2] == (0, 1, "rewind", 0)
+    assert told(wire)[2] == (0, 1, "again", 0)
 
 
 def test_a_first_prompt_that_comes_again_when_all_is_over_begins_anew() -> None:

@@ -82,7 +82,7 @@ def test_the_same_prompt_again_is_a_repetition() -> None:
     wire.ask(START)
     wire.ask(START)
 
-    assert origins(wire)[1] == Origin("repeat", (0,))
+    assert origins(wire)[1] == Origin("again", (0,))
 
 
 def test_a_prompt_that_parts_behind_an_older_answer_goes_back_to_it() -> None:
@@ -102,13 +102,13 @@ def test_the_instructions_alone_tell_nothing() -> None:
     assert origins(wire)[1] == Origin("none")
 
 
-def test_examples_at_the_start_that_no_call_answered_tell_nothing() -> None:
+def test_examples_at_the_start_that_no_call_answered_are_a_part() -> None:
     wire = Wire()
     shots = [system("s"), user("example"), assistant(LONG)]
     wire.call([*shots, user("a")], assistant("b"))
     wire.call([*shots, user("c")], assistant("d"))
 
-    assert origins(wire)[1] == Origin("none")
+    assert origins(wire)[1] == Origin("part", (0,))
 
 
 def test_results_name_the_call_that_asked_for_them() -> None:
