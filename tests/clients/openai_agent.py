@@ -26,7 +26,7 @@ async def converse() -> list[Any]:
         if not message.tool_calls:
             break
         for call in message.tool_calls:
-            told = errand.TOOLS[call.function.name](**json.loads(call.function.arguments))
+            told = use(call.function.name, call.function.arguments)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
     messages.append({"role": "user", "content": "And what of tomorrow?"})
     messages.append({"role": "assistant", "content": await streamed(messages)})
@@ -39,6 +39,32 @@ async def streamed(messages: list[Any], **options: Any) -> str:
         model=errand.MODEL, messages=messages, tools=TOOLS, stream=True, **options
     )
     return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
+
+
+async def respond() -> None:
+    """Ask by responses until no tool is wanted any more: the server keeps the history, and only what is new is sent."""
+    tools: Any = [{"type": "function", **function} for function in errand.functions()]
+    sent: Any = errand.QUESTION
+    before = None
+    while sent:
+        answer = await client.responses.create(
+            model=errand.MODEL, instructions=errand.SYSTEM, tools=tools, input=sent, previous_response_id=before
+        )
+        before = answer.id
+        sent = [
+            {"type": "function_call_output", "call_id": item.call_id, "output": use(item.name, item.arguments)}
+            for item in answer.output
+            if item.type == "function_call"
+        ]
+    stream = await client.responses.create(
+        model=errand.MODEL, input="And what of tomorrow?", previous_response_id=before, stream=True
+    )
+    async for _ in stream:
+        pass
+
+
+def use(name: str, arguments: str) -> str:
+    return errand.TOOLS[name](**json.loads(arguments))
 
 
 async def leave() -> None:
@@ -60,6 +86,7 @@ async def main() -> None:
     await client.chat.completions.create(
         model=errand.MODEL, messages=[{"role": "user", "content": errand.REFUSED_QUESTION}]
     )
+    await respond()
     await leave()
     await client.completions.create(model=errand.MODEL, prompt=f"The Leie ends in {errand.IN_USER}", max_tokens=8)
     await client.embeddings.create(model=errand.MODEL, input=[errand.QUESTION, errand.SYSTEM])

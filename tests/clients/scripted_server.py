@@ -1,7 +1,7 @@
 """A server for real clients: the simulator's dialects and tokens, a script for its answers, and faults on demand.
 
 It keeps, in memory, what only a server knows: the token ids of every prompt and output. A recording is held against
-them. Beside what the simulator speaks it counts tokens for Anthropic's clients and embeds.
+them. Beside what the simulator speaks it counts tokens for Anthropic's clients, embeds, and stores responses.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+import orjson
 from aiohttp import web
 
 from rotoscope.replayer.simulator import wire
 from rotoscope.replayer.simulator.api_messages import MessagesBody
+from rotoscope.replayer.simulator.api_responses import RESPONSES_FORM, ResponsesBody
 from rotoscope.replayer.simulator.engine import Engine
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ScriptedModel
 from rotoscope.replayer.simulator.scheduler import Generation
@@ -82,6 +84,7 @@ class ScriptedServer(Simulator):
         self.seen: list[Seen] = []
         self._says_in_errors = says_in_errors
         self._refused: Counter[bytes] = Counter()
+        self._stored: dict[str, list[object]] = {}
         self._met: defaultdict[str, dict[bytes, asyncio.Event]] = defaultdict(
             lambda: {name: asyncio.Event() for name in (b"Leie", b"Scheldt")}
         )
@@ -124,6 +127,20 @@ class ScriptedServer(Simulator):
         return web.json_response(
             {"type": "error", "error": error}, status=429 if is_first else 500, headers={"retry-after-ms": "20"}
         )
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        """Answer a response that may go on from a stored one; what is streamed is not stored."""
+        data = wire.parse_json(await request.read())
+        asked = data["input"] if isinstance(data["input"], list) else [{"role": "user", "content": data["input"]}]
+        items = [*self._stored.get(data.pop("previous_response_id", None) or "", ()), *asked]
+        body = wire.parse(ResponsesBody, data | {"input": items})
+        response = await self._desk.serve(
+            request, body, [self._chat_prompt(body, body.messages(), body.chat_tools())], RESPONSES_FORM
+        )
+        if isinstance(response, web.Response) and isinstance(response.body, bytes):
+            said = orjson.loads(response.body)
+            self._stored[said["id"]] = [*items, *said["output"]]
+        return response
 
     async def _count_tokens(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(MessagesBody, wire.parse_json(await request.read()) | {"max_tokens": 1})
