@@ -52,6 +52,7 @@ def _read() -> tuple[Settings, Callable[[Settings, Path], Coroutine[None, None, 
     parser.add_argument("--big", type=float, default=1 / 4000, help="the share of requests of 20 to 100 MB")
     parser.add_argument("--idle", type=float, default=20.0, help="seconds after which a run has ended")
     parser.add_argument("--windows", type=int, default=10, help="lines of the table")
+    parser.add_argument("--quick", action="store_true", help="do not wait for rests and say nothing of growth")
     parser.add_argument("--tokenizer", default="auto", help="as for rotoscope proxy")
     parser.add_argument("--work", type=Path, help="folder for what is written, kept afterwards")
     parser.add_argument("--ledger", type=Path, help=argparse.SUPPRESS)
@@ -67,6 +68,7 @@ def _read() -> tuple[Settings, Callable[[Settings, Path], Coroutine[None, None, 
         big_share=given.big,
         idle_s=given.idle,
         windows=given.windows,
+        is_quick=given.quick,
         tokenizer=given.tokenizer,
         work=given.work,
         ledger=given.ledger,

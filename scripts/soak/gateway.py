@@ -21,6 +21,10 @@ _REFUSED = re.compile(r"(\d+) requests that the server refused")
 _TROUBLE = ("Traceback", "outside any call", "recorder failed", "cannot be written", "FAILED", "could not be")
 
 
+QUIET_S = 2.5
+"""Connections that are given up when idle are not all given up at once."""
+
+
 @dataclass
 class Gateway:
     """A process that listens."""
@@ -73,7 +77,16 @@ class Gateway:
             if now == before:
                 return
             before = now
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(QUIET_S)
+
+    async def calls(self) -> int:
+        """Return how many calls it has heard, once it has nothing to do for a moment."""
+        async with asyncio.timeout(60):
+            before = None
+            while (told := await self.health()) != before or told["in_flight"]:
+                before = told
+                await asyncio.sleep(0.1)
+        return int(told["calls"])
 
     async def stop(self) -> int:
         """Let it end; return its exit status."""
