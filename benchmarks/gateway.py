@@ -1,4 +1,4 @@
-"""Claim: recording by usage alone costs at most 2 times the CPU of a bare reverse proxy a request, and 1.5 times a chunk.
+"""Claim: recording costs the gateway at most 2 times the CPU of a bare reverse proxy a request, and 1.5 times a chunk.
 
 Both proxies run in processes of their own in front of one upstream, and take turns. The bare one is the shortest aiohttp
 proxy that does the same on the wire: whole body read, pooled connections, the answer passed on as it comes.
@@ -155,14 +155,15 @@ async def bare_proxy(upstream: str, _: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def recording_gateway(upstream: str, folder: Path) -> AsyncIterator[str]:
-    """Run the gateway with a recorder that counts by usage alone; give its origin."""
+    """Run the gateway with a recorder as the command does, which lets texts be counted beside it; give its origin."""
     from rotoscope.proxy.run import Finished
     from rotoscope.proxy.standing import Standing, standing
     from rotoscope.proxy.upstream import upstream_given
     from rotoscope.recorder.campaigns import Campaign
+    from rotoscope.recorder.token_counters import chosen_tokenizer
 
     ended: list[Finished] = []
-    how = Standing(upstream_given(upstream), folder, Campaign())
+    how = Standing(upstream_given(upstream), folder, Campaign(), tokenizer=chosen_tokenizer("auto"))
     async with standing(how, finished=lambda finished, _: ended.append(finished), notice=print) as stood:
         yield stood.gateway.origin
     if not ended or any(one.trace is None or one.run.recorder.trouble for one in ended):
