@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rotoscope.proxy.addresses import BASE_URL_VARIABLES, GATEWAY_VARIABLE, led_to_gateway
 from rotoscope.proxy.child import Child
 from rotoscope.proxy.gateway import Gateway
 from rotoscope.proxy.names_file import NamesFile
@@ -16,17 +17,9 @@ from rotoscope.proxy.run import Finished, RecordedRun, begin
 from rotoscope.proxy.standing import Standing, keep_prompts_off_the_disk, standing
 from rotoscope.proxy.summary import counted
 from rotoscope.proxy.telling import about, say
-from rotoscope.proxy.upstream import Upstream, upstream_as_is, upstream_given
+from rotoscope.proxy.upstream import Upstream
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.token_counters import Tokenizer
-from rotoscope.traces.errors import UnusableInput
-
-UPSTREAM_VARIABLE = "OPENAI_BASE_URL"
-BASE_URL_VARIABLES = (UPSTREAM_VARIABLE, "OPENAI_API_BASE", "OPENAI_API_BASE_URL", "HOSTED_VLLM_API_BASE")
-"""Where clients of OpenAI-compatible servers look for their base URL."""
-GATEWAY_VARIABLE = "ROTOSCOPE_BASE_URL"
-"""The same address, for clients that take it from an option or a file of their own."""
-PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +37,6 @@ class RecordOptions:
     """What counts texts where the server does not."""
     names: NamesFile | None = None
     """Where names are written, if they are asked for."""
-
-
-def chosen_upstream(given: str | None, environment: Mapping[str, str]) -> Upstream:
-    """Return the upstream that was given, else the one that clients in this environment would use.
-
-    Raises UnusableInput.
-    """
-    if given:
-        return upstream_given(given)
-    if environment.get(UPSTREAM_VARIABLE):
-        return upstream_as_is(environment[UPSTREAM_VARIABLE])
-    raise UnusableInput(
-        f"no server to record in front of: give --upstream, like 'http://localhost:8000/v1', or set {UPSTREAM_VARIABLE}"
-    )
-
-
-def child_environment(environment: Mapping[str, str], base_url: str) -> dict[str, str]:
-    """Return the environment that makes the clients of a command take the gateway for their server."""
-    changed = dict.fromkeys((*BASE_URL_VARIABLES, GATEWAY_VARIABLE), base_url)
-    if any(environment.get(name) for name in PROXY_VARIABLES):
-        for name in ("NO_PROXY", "no_proxy"):
-            changed[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1")))
-    return {**environment, **changed}
 
 
 def record(options: RecordOptions) -> int:
@@ -94,7 +64,7 @@ async def _run(options: RecordOptions, how: Standing, run: RecordedRun) -> int:
         async with standing(how, finished=lambda finished, _: ended.append(finished), first=run) as stood:
             gateway = stood.gateway
             say(f"recording {options.upstream.origin} to {run.place and run.place.trace}")
-            environment = child_environment(os.environ, options.upstream.base_url(gateway.origin))
+            environment = led_to_gateway(os.environ, options.upstream, gateway.origin)
             await child.start(options.command, environment)
             keep_prompts_off_the_disk()  # the command keeps its own limit
             status = await child.wait()

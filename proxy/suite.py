@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from rotoscope.proxy.addresses import led_to_gateway
 from rotoscope.proxy.child import FORWARDED, Child
 from rotoscope.proxy.place import claim
-from rotoscope.proxy.record import child_environment
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, keep_prompts_off_the_disk, standing
 from rotoscope.proxy.summary import counted
@@ -100,14 +100,14 @@ class _Suite:
             self._tell(task, status, finished)
 
     async def _do(self, task: Task, stood: Stood, limit: tuple[int, int]) -> int:
-        base_url = self.options.standing.upstream.base_url(f"{stood.gateway.origin}/run/{task.line}")
+        environment = led_to_gateway(
+            os.environ, self.options.standing.upstream, f"{stood.gateway.origin}/run/{task.line}"
+        )
         child = Child()
         self.running.add(child)
         try:
             command = with_task(self.options.command, task)
-            await child.start(
-                command, child_environment(os.environ, base_url), stdin=asyncio.subprocess.DEVNULL, core_limit=limit
-            )
+            await child.start(command, environment, stdin=asyncio.subprocess.DEVNULL, core_limit=limit)
             self.has_started = True
             return await child.wait()
         finally:

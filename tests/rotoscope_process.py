@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from rotoscope.proxy.record import BASE_URL_VARIABLES
+from rotoscope.proxy.addresses import BARE_VARIABLES, BASE_URL_VARIABLES
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Ended:
 
 def clean_environment(**changes: str) -> dict[str, str]:
     """Return this environment without what leads to a server, and without what takes long to load."""
-    kept = {k: v for k, v in os.environ.items() if k not in BASE_URL_VARIABLES and not k.lower().endswith("_proxy")}
+    servers = {*BASE_URL_VARIABLES, *BARE_VARIABLES}
+    kept = {k: v for k, v in os.environ.items() if k not in servers and not k.lower().endswith("_proxy")}
     return kept | {"ROTOSCOPE_TOKENIZER": "none"} | changes
 
 

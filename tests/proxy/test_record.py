@@ -21,9 +21,7 @@ from aiohttp import web
 from loopback import PATIENCE_S, Handler, chat_answer, chat_chunk, serving, sse, usage_chunk
 from rotoscope_process import Ended, clean_environment, ended, rotoscope
 
-from rotoscope.proxy.record import BASE_URL_VARIABLES, child_environment, chosen_upstream
 from rotoscope.traces.canary import Canaries
-from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.reader import load
 
 CLIENT = """
@@ -290,31 +288,6 @@ for _ in range(3):
 
     assert recorded.out == "502 gateway_error\n" * 3
     assert recorded.err.count("the connection was refused") == 1
-
-
-def test_commands_environment_leads_every_client_to_the_gateway() -> None:
-    changed = child_environment({"HOME": "/", "OPENAI_API_BASE": "http://old"}, "http://127.0.0.1:5/v1")
-
-    assert changed == {"HOME": "/", "ROTOSCOPE_BASE_URL": "http://127.0.0.1:5/v1"} | dict.fromkeys(
-        BASE_URL_VARIABLES, "http://127.0.0.1:5/v1"
-    )
-
-
-@pytest.mark.parametrize(("excepted", "becomes"), [({}, "127.0.0.1"), ({"no_proxy": "inside"}, "inside,127.0.0.1")])
-def test_proxy_of_the_environment_does_not_stand_before_the_gateway(excepted: dict[str, str], becomes: str) -> None:
-    changed = child_environment({"HTTP_PROXY": "http://proxy", **excepted}, "http://127.0.0.1:5/v1")
-
-    assert changed["no_proxy"] == becomes
-    assert "127.0.0.1" in changed["NO_PROXY"]
-
-
-def test_upstream_is_the_given_one_then_that_of_the_environment() -> None:
-    environment = {"OPENAI_BASE_URL": "http://env:1/api"}
-
-    assert chosen_upstream("http://given:2", environment).base_url("") == "/v1"
-    assert chosen_upstream(None, environment).base_url("") == "/api"
-    with pytest.raises(UnusableInput):
-        chosen_upstream(None, {"OPENAI_BASE_URL": ""})
 
 
 CANARY = "canary-7f3a91"

@@ -63,9 +63,9 @@ def proxy(
     """
     import os
 
+    from rotoscope.proxy.addresses import chosen_upstream
     from rotoscope.proxy.campaign import chosen_campaign
     from rotoscope.proxy.names_file import names_file
-    from rotoscope.proxy.record import chosen_upstream
     from rotoscope.proxy.service import DRAIN_S, Service, chosen_door, serve
     from rotoscope.proxy.standing import Standing
     from rotoscope.recorder.campaigns import Campaign

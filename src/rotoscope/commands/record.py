@@ -44,9 +44,10 @@ def record(
     """
     import os
 
+    from rotoscope.proxy.addresses import chosen_upstream
     from rotoscope.proxy.campaign import chosen_campaign
     from rotoscope.proxy.names_file import names_file
-    from rotoscope.proxy.record import RecordOptions, chosen_upstream
+    from rotoscope.proxy.record import RecordOptions
     from rotoscope.proxy.record import record as run
     from rotoscope.proxy.standing import Standing
     from rotoscope.proxy.suite import SuiteOptions, record_each
