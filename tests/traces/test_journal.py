@@ -126,7 +126,10 @@ def test_a_file_that_was_handed_in_stays_open() -> None:
         (damaged(1, campaign="x"), "1: campaign: "),
         (damaged(1, tokenizer="said by me"), "1: tokenizer: "),
         (damaged(1, tokenizer=None), "6: record: expected a tokenizer in the header"),
-        (damaged(2, record="other"), "2: record: expected one of part, open, end, measured, output, counted, embedding"),
+        (
+            damaged(2, record="other"),
+            "2: record: expected one of part, open, end, measured, output, counted, embedding",
+        ),
         (damaged(2, record=3), "2: record: expected one of"),
         (damaged(2, text="said"), "2: text: "),
         (damaged(2, role="robot"), "2: role: "),
