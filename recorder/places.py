@@ -19,6 +19,7 @@ from collections.abc import Hashable, Sequence
 from rotoscope.recorder.part_sizes import PartSizes
 from rotoscope.recorder.part_tree import PartTree
 from rotoscope.recorder.rendering import ANSWER_HEADER_TOKENS, Rendering
+from rotoscope.traces.model import MAX_COUNT
 
 END_MARK_TOKENS = 1
 """An answer's end is marked; prompts that go on behind it share at least that."""
@@ -50,7 +51,7 @@ class Place:
         self.measured: int | None = None
         self.floor = 0
         """It is not before this."""
-        self.cap: float = float("inf")
+        self.cap = MAX_COUNT
         """It is not behind this."""
         self.position = 0
         self.is_filled = False
@@ -154,7 +155,7 @@ class PlaceTree:
             assert place.parent is not None
             place.floor = max(place.floor, place.parent.floor)
             if place.measured is not None:
-                place.position = int(place.cap)
+                place.position = place.cap
 
     def fill(self, last: Place) -> None:
         """Give every place up to `last` its number."""

@@ -12,7 +12,7 @@ from itertools import count
 from rotoscope.recorder.calls import SeenCall
 from rotoscope.recorder.numbering import NumberedPlaces
 from rotoscope.recorder.places import Place
-from rotoscope.traces.model import SharedId, SharedPrefix, SharedPrefixLink
+from rotoscope.traces.model import MAX_COUNT, SharedId, SharedPrefix, SharedPrefixLink
 
 IDS = 10**15
 """How many ids there are in a campaign. Two of n shared prefixes get one id with a chance of about n² / (2 * IDS):
@@ -37,7 +37,7 @@ class Shared:
         """Return it as it stands in a trace."""
         link = None
         if self.of is not None and self.common:
-            low, high = min(self.low, self.common), max(self.high, self.common)
+            low, high = min(self.low, self.common), min(max(self.high, self.common), MAX_COUNT)
             link = SharedPrefixLink(
                 self.of.id,
                 self.common,

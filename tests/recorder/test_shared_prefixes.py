@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import orjson
 from chat_wire import Wire, assistant, system, tool, usage, user
 
 from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.shared_prefixes import IDS
-from rotoscope.traces import SharedPrefix, SharedPrefixLink
+from rotoscope.traces import SharedPrefix, SharedPrefixLink, dumps, loads
 from rotoscope.traces.journal import Journal, PartSeen
+from rotoscope.traces.model import MAX_COUNT
 
 KEY = b"k" * 32
 LONG = "You are an agent who does all things well. " * 40
@@ -119,3 +121,15 @@ def test_in_a_named_campaign_two_prefixes_of_a_run_never_get_one_id() -> None:
 
     assert trace is not None
     assert len({prefix.id for prefix in trace.shared_prefixes}) == 2
+
+
+def test_a_link_behind_which_nothing_is_known_has_a_bound_that_a_trace_can_hold() -> None:
+    wire = Wire()
+    for name, unseen in (("x", "a"), ("y", "b")):
+        tools = [{"type": "function", "name": name}]
+        body = {"model": "m", "instructions": "i", "tools": tools, "input": "q", "previous_response_id": unseen}
+        wire.answer(wire.recorder.request("/v1/responses", orjson.dumps(body), at_s=wire.now_s))
+    trace = wire.close()
+
+    assert loads(dumps(trace)) == trace
+    assert any(prefix.prefix and prefix.prefix.greatest == MAX_COUNT for prefix in trace.shared_prefixes)
