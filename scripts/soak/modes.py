@@ -20,9 +20,9 @@ from scripts.soak import verdict
 from scripts.soak.crowd import Crowd, sizes_of
 from scripts.soak.gateway import Gateway, audited, clean_environment, gateway, rotoscope
 from scripts.soak.ledger import RunLedger, attempts_in
-from scripts.soak.plans import Weather
+from scripts.soak.plans import BIG_BODY_BYTES, Weather
 from scripts.soak.upstream import Upstream, upstream
-from scripts.soak.watching import Rest, Watch, at_rest, table_of
+from scripts.soak.watching import Rest, Watch, at_rest, peak_mib, table_of
 
 TELL_EVERY = 5000
 """After so many requests a line tells how far it is."""
@@ -252,7 +252,23 @@ async def open_run(settings: Settings, work: Path) -> list[str]:
     with upstream() as server:
         for turns in (1, 12, 100):
             problems += await _open_run(settings, server, _made(work / str(turns)), turns)
-    return problems
+        return problems + await _big_body(settings, server, _made(work / "big"))
+
+
+async def _big_body(settings: Settings, server: Upstream, work: Path) -> list[str]:
+    """Tell what one large request takes while it passes."""
+    async with gateway(server.origin, work, idle_s=3600, tokenizer=settings.tokenizer) as stood:
+        crowd = Crowd(stood.address, settings.seed, 1, Weather(is_fair=True, big_share=1.0))
+        watch = Watch(stood.process.pid, lambda: crowd.done, lambda: 0)
+        before = watch.sample()
+        await crowd.run(RunLedger("big"), iter([1]))
+        peak, after = peak_mib(stood.process.pid), watch.sample()
+        await stood.stop()
+    print(
+        f"a request of {BIG_BODY_BYTES[1] >> 20} MiB: RSS before {before.rss_mib:.0f} MiB, at most {peak:.0f} MiB, "
+        f"after {after.rss_mib:.0f} MiB, {after.cpu_s - before.cpu_s:.1f} s of CPU"
+    )
+    return crowd.problems()
 
 
 async def _open_run(settings: Settings, server: Upstream, work: Path, turns: int) -> list[str]:

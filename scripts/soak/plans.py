@@ -146,7 +146,9 @@ def draw(chance: random.Random, run: str, number: int, *, dialect: str, weather:
     spoken = SPOKEN[dialect]
     if weather.is_fair:
         is_stream = spoken.can_stream and chance.random() < 0.6
-        return Plan(run, number, dialect, "reads", "answers", chance.getrandbits(30), is_stream=is_stream)
+        filler_bytes = BIG_BODY_BYTES[1] if chance.random() < weather.big_share else 0
+        seed = chance.getrandbits(30)
+        return Plan(run, number, dialect, "reads", "answers", seed, is_stream=is_stream, filler_bytes=filler_bytes)
     client = _weighted(chance, CLIENTS)
     is_stream = spoken.can_stream and chance.random() < 0.6
     is_big = chance.random() < weather.big_share

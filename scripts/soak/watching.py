@@ -84,6 +84,13 @@ def memory_mib(pid: int) -> tuple[float, float]:
     return sizes["Rss:"] / 1024, sizes["Pss:"] / 1024
 
 
+def peak_mib(pid: int) -> float:
+    """Return the highest resident size that a process has had. Raises OSError."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(peak) / 1024
+
+
 async def at_rest(watch: Watch, probe: Path) -> Rest:
     """Return what a process takes that has nothing to do."""
     before = len(_told(probe))
