@@ -117,8 +117,17 @@ class Gateway:
             except OSError as error:
                 await self._runner.cleanup()
                 raise UnusableInput(f"cannot listen on {host} port {port}: {_why_not(error)}") from error
+        if self._is_its_own_upstream(host):
+            await self._runner.cleanup()
+            raise UnusableInput("the upstream is the gateway itself: give the address of the server with --upstream")
         self._first_port = self._runner.addresses[0][1]
         self.origin = self.origins[0]
+
+    def _is_its_own_upstream(self, host: str) -> bool:
+        assert self._runner is not None
+        url = URL(self._upstream.origin)
+        is_here = url.host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", host)
+        return is_here and url.port in {address[1] for address in self._runner.addresses}
 
     async def stop(self, *, drain_s: float, hurry: asyncio.Event | None = None) -> None:
         """Take no request any more, give open ones `drain_s` seconds to end, or until `hurry`, and cut those that do not."""

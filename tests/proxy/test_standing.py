@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,20 @@ def test_port_that_is_taken_is_told_with_the_option_that_helps(tmp_path: Path) -
                 pass
 
     played(tmp_path, play)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_gateway_is_not_its_own_upstream(host: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    how = Standing(upstream_given(f"http://{host}:{port}"), tmp_path, Campaign(), ports=(port,))
+
+    async def listen() -> None:
+        async with standing(how, finished=lambda *_: None):
+            pass
+
+    with pytest.raises(UnusableInput, match="the upstream is the gateway itself"):
+        asyncio.run(listen())
 
 
 def test_address_that_is_not_of_this_machine_is_told_with_the_option_that_helps(tmp_path: Path) -> None:
