@@ -84,8 +84,8 @@ class Linker:
         self.origins = OriginFinder(self.run).origins()
         for call, origin in zip(self.run.calls, self.origins, strict=True):
             self._twins[call.thread, self._end_of(call)].append(call.number)
-            if origin.is_behind_answer and not self._is_further_choice(call):
-                for number in origin.calls:
+            if not self._is_further_choice(call):
+                for number in origin.calls if origin.is_behind_answer else origin.beneath:
                     self._behind[number].append(call.number)
         self._asides = find_side_calls(self.run, self.origins, self._behind)
 
@@ -119,16 +119,18 @@ class Linker:
             beside = [x for x in origin.calls if self.run.calls[x].end_ms > call.start_ms]
             if not beside or (len(beside) < len(origin.calls) and self._left_behind(origin.calls, call)):
                 break
-            origin = self.origins[beside[0]]
+            origin = Origin("prefix", origin.beneath) if origin.beneath else self.origins[beside[0]]
         return origin
 
     def _left_behind(self, numbers: Sequence[int], call: SeenCall) -> list[int]:
         """Return those that had ended when a call arrived, and that nothing goes on from."""
-        return [x for x in numbers if self.run.calls[x].end_ms <= call.start_ms and self._is_free(x)]
+        ended = (x for x in numbers if self.run.calls[x].end_ms <= call.start_ms)
+        return [x for x in ended if self._is_last(x) and self._is_free(x, call)]
 
-    def _is_free(self, number: int) -> bool:
-        """Whether a call is the last of its conversation, and nothing that comes later goes on from it."""
-        return self._is_last(number) and not self._behind[number]
+    def _is_free(self, number: int, call: SeenCall) -> bool:
+        """Whether nobody else goes on from a call, but one at most that may as well go on from `call`."""
+        behind = [x for x in self._behind[number] if x != call.number]
+        return not behind or (len(behind) == 1 and call.number in self.origins[behind[0]].calls)
 
     # -- who goes on, of several
 
@@ -196,7 +198,7 @@ class Linker:
         """Go back in a conversation, or fork from it where it goes on."""
         for number in candidates:
             last = self._conversations[self.links[number].conversation].last
-            if last.end_ms <= call.start_ms and all(x == call.number for x in self._behind[last.number]):
+            if last.end_ms <= call.start_ms and self._is_free(last.number, call):
                 is_start = origin.kind != "prefix" and self.links[number].before is None
                 shrinks = is_start and self._is_compaction(call, self._conversations[self.links[number].conversation])
                 return self._join(call, last.number, "compaction" if shrinks else "rewind", len(candidates) - 1)

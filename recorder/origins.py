@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -37,6 +38,8 @@ class Origin:
 
     kind: OriginKind
     calls: tuple[int, ...] = ()
+    beneath: tuple[int, ...] = ()
+    """Of a prompt that comes again while it is in flight: the calls that both may go on from."""
 
     @property
     def is_behind_answer(self) -> bool:
@@ -147,12 +150,23 @@ class OriginFinder:
                 return Origin("prefix", tuple(asked))
         if index < last_answer and (found := self._with_answer(parts[last_answer], streams)):
             return Origin("answer", tuple(found))
+        if asked and index + 1 == len(ids):
+            return Origin("again", tuple(asked), self._beneath(call, asked, ids[leading:index], streams))
         if asked:
-            return Origin("again" if index + 1 == len(ids) else "rewind", tuple(asked))
+            return Origin("rewind", tuple(asked))
         for message in reversed(ids[leading : max(index, 0)]):
             if answering := streams.answers.get(message):
                 return Origin("rewind", tuple(answering[-MOST_CANDIDATES:]))
         return Origin("part", (streams.known[ids[index]],)) if index >= 0 else NO_ORIGIN
+
+    def _beneath(
+        self, call: SeenCall, asked: Sequence[int], messages: Sequence[int], streams: _Streams
+    ) -> tuple[int, ...]:
+        """Return the calls that a prompt goes on from which comes again while it is in flight."""
+        if all(self._run.calls[x].end_ms <= call.start_ms for x in asked):
+            return ()
+        found = (streams.answers[message] for message in reversed(messages) if message in streams.answers)
+        return tuple(next(found, [])[-MOST_CANDIDATES:])
 
     def _with_answer(self, part: int, streams: _Streams) -> list[int]:
         """Return the calls with an answer, whatever their prompts."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from labelled_runs import IDS, Agent, Ids, Played, Script, play
 from labelled_scripts import SCRIPTS
+from random_runs import random_script
 
 from rotoscope.replayer.schedule import Schedule, plan_session
 from rotoscope.traces import Call, ParallelEnd, ParallelStart
@@ -15,7 +18,7 @@ from rotoscope.traces.reader import loads
 from rotoscope.traces.validation import validate
 from rotoscope.traces.writer import dumps
 
-GUESSES = ("answer", "rewind", "compaction")
+GUESSES = ("again", "answer", "rewind", "compaction")
 """Links that say themselves that they are guessed."""
 NAMED: tuple[Ids, ...] = ("client", "own")
 """Ids that name who sends each request."""
@@ -156,6 +159,18 @@ def test_all_traces_are_valid_and_survive_the_file(ids: Ids) -> None:
     for run in runs(ids).values():
         validate(run.trace)
         assert loads(dumps(run.trace)) == run.trace
+
+
+@every_kind
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**32))
+def test_so_it_is_with_random_runs(ids: Ids, seed: int) -> None:
+    run = play(random_script(seed), ids)
+    if ids in NAMED:
+        assert not wrong(run)
+    for call in wrong(run):
+        is_copy = run.requests[call.call].before is None and run.requests[call.call].origin is not None
+        assert call.link in GUESSES or call.rivals or is_copy
 
 
 def waits(schedule: Schedule) -> dict[int, set[int]]:

@@ -85,6 +85,15 @@ def test_the_same_prompt_again_is_a_repetition() -> None:
     assert origins(wire)[1] == Origin("again", (0,))
 
 
+def test_a_prompt_that_is_in_flight_comes_again_from_where_both_came() -> None:
+    wire = Wire()
+    grown = [*wire.call(START, assistant("b")), user("c")]
+    wire.ask(grown)
+    wire.ask(grown)
+
+    assert origins(wire)[2] == Origin("again", (1,), beneath=(0,))
+
+
 def test_a_prompt_that_parts_behind_an_older_answer_goes_back_to_it() -> None:
     wire = Wire()
     grown = [*wire.call(START, asking("1")), result("1", "x")]
