@@ -95,8 +95,12 @@ class RecordedExchange(Exchange):
         self._whole_bytes = 0
         self._is_given_up = False
         self._done_at_s: float | None = None
+        if asked.echoed:
+            for index, output in enumerate(self._answer.outputs):
+                output.echoed = asked.echoed[index // asked.choices]
+            self._asked = replace(asked, echoed=())
         if asked.ids:
-            self._asked = replace(asked, ids=())
+            self._asked = replace(self._asked, ids=())
             self._measure(asked.ids)
 
     @property
@@ -285,7 +289,7 @@ class RecordedExchange(Exchange):
                     answer=known,
                     tools=tuple(self._run.tool(name) for name in output.tool_names),
                     is_split=is_split,
-                    is_prompt_split=len(prompts) > 1 and not self._ids,
+                    is_prompt_split=len(prompts) > 1 and prompts is not self._asked.lengths,
                 )
             )
         records.extend(self._measured_outputs(answer))
@@ -314,7 +318,8 @@ class RecordedExchange(Exchange):
         lengths = self._asked.lengths
         if len(lengths) == 1:
             return [counted]
-        return lengths if self._ids else [share or None for share in _shares(counted, list(lengths))]
+        is_known = bool(self._ids) and counted in (None, sum(lengths))
+        return lengths if is_known else [share or None for share in _shares(counted, list(lengths))]
 
     def _finish_reason(self, answer: Answer, output: Output) -> FinishReason:
         if answer.is_error or self._status >= 400:

@@ -57,6 +57,8 @@ class Asked:
     """Of its prompts, in ids or characters."""
     ids: tuple[Sequence[int], ...] = field(default=(), repr=False)
     """The token ids of its prompts, where it gives some; they live until they are measured."""
+    echoed: tuple[str, ...] = field(default=(), repr=False)
+    """Its prompts, where its answer is to begin with them; they live as long as that."""
 
     @property
     def outputs(self) -> int:
@@ -179,6 +181,7 @@ class RequestReader:
             conversation=conversation,
             lengths=request.lengths,
             ids=request.ids,
+            echoed=tuple(prompt.text or "" for prompt in request.prompts) if request.is_echoed else (),
         )
 
     def _domain(self, digest: bytes, domain: bytes) -> int:

@@ -35,7 +35,7 @@ def parse_request(path: str, body: bytes) -> Request:
         raise NotACall("the body is not JSON") from None
     if not isinstance(request, dict):
         raise NotACall("the body has no prompt")
-    prompts = tuple(_prompts(request.get("prompt")))
+    prompts = tuple(_prompts(request.get("prompt"), request.get("suffix")))
     choices = request.get("n")
     choices = choices if isinstance(choices, int) and choices > 1 else 1
     if len(prompts) * choices > MOST_OUTPUTS:
@@ -49,19 +49,23 @@ def parse_request(path: str, body: bytes) -> Request:
         is_stream=is_stream,
         is_without_usage=is_stream and not usage_asked(request),
         has_stream_options="stream_options" in request,
+        is_echoed=bool(request.get("echo")),
     )
 
 
-def _prompts(prompt: Any) -> list[Prompt]:
-    """Read one prompt or several. Raises NotACall."""
-    if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
-        return [_prompt(one) for one in prompt]
-    return [_prompt(prompt)]
+def _prompts(prompt: Any, suffix: Any) -> list[Prompt]:
+    """Read one prompt or several, all text or all token ids. Raises NotACall."""
+    is_list = isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list)
+    prompts = [_prompt(one, suffix) for one in (prompt if is_list else [prompt])]
+    if len({one.ids is None for one in prompts}) > 1:
+        raise NotACall("the body has prompts of text and of token ids")
+    return prompts
 
 
-def _prompt(prompt: Any) -> Prompt:
+def _prompt(prompt: Any, suffix: Any) -> Prompt:
+    """Read a prompt. One with a suffix is a gap to fill in: nobody knows what a server makes of the two."""
     if isinstance(prompt, str) and prompt:
-        return Prompt(text=prompt)
+        return Prompt(text=prompt, unseen=orjson.dumps([prompt, suffix]).decode() if suffix else "")
     if isinstance(prompt, list) and (ids := _ids(prompt)):
         return Prompt(ids=ids)
     raise NotACall("the body has no prompt of text or token ids")
@@ -97,7 +101,7 @@ class TextOutput(Output):
         return self.ids
 
     def sent_back(self) -> Part:
-        return text_part("".join(self.content))
+        return text_part("".join(self.content).removeprefix(self.echoed))
 
     def sent_back_as_ids(self) -> Part:
         """Return the ids; where they are unknown, the text, which no prompt of ids goes on from."""

@@ -20,6 +20,8 @@ class Output:
     finish_reason: FinishReason = "unknown"
     chunks: int = 0
     first_at_s: float | None = None
+    echoed: str = field(default="", repr=False)
+    """The prompt, where the answer was asked to begin with it."""
 
     def say(self, at_s: float, *, content: str = "", reasoning: str = "") -> None:
         """Take in a piece of text or of thinking."""

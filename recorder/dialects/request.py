@@ -46,6 +46,8 @@ class Request:
     is_without_usage: bool = False
     """A stream whose usage has to be asked for, and was not."""
     has_stream_options: bool = False
+    is_echoed: bool = False
+    """Whether its answer is to begin with its prompt."""
     previous_response: str = field(default="", repr=False)
     """The id of the response that it goes on from, so that it holds new messages only."""
     conversation: str = field(default="", repr=False)

@@ -160,13 +160,59 @@ def test_without_the_ids_of_an_output_what_lies_in_it_is_left_open() -> None:
 def test_several_prompts_are_several_calls_of_one_request() -> None:
     wire = TextWire()
     exchange = wire.begin([[1, 2, 3, 4], [1, 2, 9]], n=2)
-    wire.end(exchange, [{"index": i, "text": "abcd", "finish_reason": "length"} for i in range(4)], usage(14, 8))
+    wire.end(exchange, [{"index": i, "text": "abcd", "finish_reason": "length"} for i in range(4)], usage(7, 8))
     calls = wire.calls()
 
     assert [call.request for call in calls] == [0, 0, 0, 0]
     assert [call.prompt_tokens for call in calls] == [4, 4, 3, 3]
     assert [(c.prefix.of, c.prefix.tokens) for c in calls] == [(None, 0), (0, 4), (0, 2), (2, 3)]
     assert sum(call.completion_tokens for call in calls) == 8
+
+
+def test_prompts_of_ids_that_a_server_begins_with_a_mark_are_as_long_as_it_says() -> None:
+    wire = TextWire()
+    exchange = wire.begin([[1, 2, 3, 4], [5, 6]])
+    wire.end(exchange, [{"index": 0, "text": "x"}, {"index": 1, "text": "y"}], usage(8, 2))
+    calls = wire.calls()
+
+    assert [(call.prompt_tokens, call.prefix.source) for call in calls] == [(5, "text"), (3, "text")]
+
+
+def test_prompts_of_both_kinds_are_no_request() -> None:
+    with pytest.raises(NotACall, match="of text and of token ids"):
+        parse_request(PATH, b'{"prompt":["a",[1]]}')
+
+
+@pytest.mark.parametrize("counts", ["own", None])
+def test_a_prompt_that_is_given_back_is_not_said(counts: Any) -> None:
+    wire = TextWire()
+    first, said = words("a", 40), words("o", 9)
+    exchange = wire.begin(first, echo=True)
+    wire.end(exchange, [{"text": first + said, "finish_reason": "length"}], counts and usage(40, 9))
+    wire.complete(first + said + words("b", 5), "", counts=counts)
+    first_call, second = wire.calls()
+
+    assert first_call.completion_tokens == (9 if counts else len(said) // 4)
+    assert (second.prefix.of, second.prefix.tokens) == (0, first_call.stream_tokens)
+
+
+def test_a_prompt_that_was_to_be_given_back_and_is_not_cuts_nothing() -> None:
+    wire = TextWire()
+    wire.complete(words("a", 40), words("o", 9), echo=True)
+    wire.complete(words("a", 40) + words("o", 9), "")
+
+    assert wire.calls()[1].prefix.tokens == 49
+
+
+def test_of_gaps_to_fill_in_only_the_same_are_known_to_be_alike() -> None:
+    wire = TextWire()
+    for suffix in ("s", "r", "s"):
+        wire.complete(words("a", 40), words("o", 9), counts=usage(60, 9), suffix=suffix)
+    wire.complete(words("a", 40), "")
+    prefixes = [call.prefix for call in wire.calls()]
+
+    assert [(prefix.of, prefix.tokens) for prefix in prefixes] == [(None, 0), (None, 0), (0, 60), (None, 0)]
+    assert [prefix.greatest for prefix in prefixes] == [60, 60, 60, 40]
 
 
 def test_a_stream_is_made_to_report_usage_and_the_client_does_not_see_it() -> None:
