@@ -9,6 +9,7 @@ the one that began to wait last is taken: a sub-agent's, rather than its parent'
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -142,10 +143,12 @@ class _Waiting:
     _coming: list[tuple[float, int, _Gap]] = field(default_factory=list)
     _open: list[_Gap] = field(default_factory=list)
     _lines: set[int | None] = field(default_factory=set)
+    _known: dict[int | None, Conversation] = field(default_factory=dict)
 
     def add(self, conversation: Conversation) -> None:
         """Take in a conversation; those that it may have begun come later."""
         self._lines.add(conversation.thread)
+        self._known[conversation.number] = conversation
         followed = zip(
             conversation.calls, [*conversation.calls[1:], None], [*conversation.turns[1:], None], strict=True
         )
@@ -160,7 +163,7 @@ class _Waiting:
         now_ms = conversation.start_ms
         while self._coming and self._coming[0][0] <= now_ms:
             self._open.append(heapq.heappop(self._coming)[2])
-        self._open = [gap for gap in self._open if gap.end_ms > now_ms]
+        self._open = [gap for gap in self._open if gap.end_ms > now_ms and not self._is_over(gap, now_ms)]
         if not conversation.is_main:
             return None
         gaps = [gap for gap in self._open if self._may_begin(gap.conversation, conversation)]
@@ -169,6 +172,14 @@ class _Waiting:
         gap = max(gaps, key=lambda x: (x.start_ms, x.conversation.number))
         is_sure = len(gaps) == 1 and gap.is_answered and conversation.end_ms <= gap.end_ms
         return gap.conversation.number, "tools" if is_sure else "time"
+
+    def _is_over(self, gap: _Gap, now_ms: float) -> bool:
+        """Whether results never came and who began the conversation went on: it has ended with a tool, as some do."""
+        parent = None if gap.is_answered else self._known.get(gap.conversation.parent)
+        if parent is None:
+            return False
+        behind = bisect_left(parent.calls, gap.start_ms, key=lambda call: call.start_ms)
+        return behind < len(parent.calls) and parent.calls[behind].start_ms < now_ms
 
     def _may_begin(self, other: Conversation, conversation: Conversation) -> bool:
         """Whether the client's words allow it: who is known by name begins nobody who went on under another before."""

@@ -74,6 +74,16 @@ def test_of_several_that_wait_the_last_is_taken_for_its_time() -> None:
     assert parents(wire) == [(None, None), (0, "tools"), (1, "time")]
 
 
+def test_one_that_ended_with_a_tool_is_not_waited_for_when_who_began_it_goes_on() -> None:
+    wire = Wire()
+    grown = wire.call(START, assistant(calls=[tool_call("1")]), start=0, end=1)
+    wire.call([system("s"), user("b")], assistant(calls=[tool_call("final")]), start=2, end=3)
+    wire.call([*grown, result("1", "x")], assistant("c"), start=4, end=5)
+    agent(wire, "d", start=6, end=7)
+
+    assert parents(wire) == [(None, None), (0, "tools"), (0, None)]
+
+
 def test_what_begins_with_the_history_of_another_was_forked_from_it() -> None:
     wire = Wire()
     messages = [*wire.call(START, assistant("b"), start=0, end=1), user("c")]
