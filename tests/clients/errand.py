@@ -26,6 +26,7 @@ SYSTEM = (
 )
 QUESTION = f"How is the weather in Ghent, and who lives there? My booking is {IN_USER}."
 SIDE_QUESTIONS = (f"Where does the Leie end, {IN_USER}?", f"Where does the Scheldt end, {IN_USER}?")
+TWIN_QUESTION = f"How far is it from Ghent to Antwerp, {IN_USER}?"
 LONG_QUESTION = f"Count without end, for {IN_USER}."
 REFUSED_QUESTION = f"Please refuse this twice, please: 17. Then tell me the time, {IN_USER}."
 TOOL_S = 0.02

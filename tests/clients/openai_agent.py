@@ -63,6 +63,16 @@ async def respond() -> None:
         pass
 
 
+async def twin(name: str) -> None:
+    """Hold a conversation that another one equals to the letter; a header tells them apart."""
+    headers = {"x-rotoscope-branch": f"{name} {errand.IN_HEADER}"}
+    messages: list[Any] = [{"role": "user", "content": errand.TWIN_QUESTION}]
+    for _ in range(2):
+        answer = await client.chat.completions.create(model=errand.MODEL, messages=messages, extra_headers=headers)
+        said = {"role": "assistant", "content": answer.choices[0].message.content}
+        messages += [said, {"role": "user", "content": "Are you sure?"}]
+
+
 def use(name: str, arguments: str) -> str:
     return errand.TOOLS[name](**json.loads(arguments))
 
@@ -87,6 +97,7 @@ async def main() -> None:
         model=errand.MODEL, messages=[{"role": "user", "content": errand.REFUSED_QUESTION}]
     )
     await respond()
+    await asyncio.gather(twin("left"), twin("right"))
     await leave()
     await client.completions.create(model=errand.MODEL, prompt=f"The Leie ends in {errand.IN_USER}", max_tokens=8)
     await client.embeddings.create(model=errand.MODEL, input=[errand.QUESTION, errand.SYSTEM])
