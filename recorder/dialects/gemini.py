@@ -93,19 +93,37 @@ def parse_request(path: str, body: bytes) -> Request:
 
 
 def chat_messages(contents: Iterable[Any]) -> list[dict[str, Any]]:
-    """Bring contents to the form of chat completions."""
-    return [brought for content in contents for brought in _brought(content)]
+    """Bring contents to the form of chat completions.
+
+    Clients send an answer back as one content, or as one for each chunk in which it came.
+    """
+    messages: list[dict[str, Any]] = []
+    for is_said, group in groupby(
+        contents, lambda content: isinstance(content, dict) and content.get("role") == "model"
+    ):
+        if is_said:
+            messages.append(_said(list(group)))
+        else:
+            messages.extend(brought for content in group for brought in _brought(content))
+    return messages
+
+
+def _said(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the model said as one message; that it is told in several contents is in its exact form alone."""
+    message = assistant_message(_pieces([part for content in contents for part in _parts(content)]))
+    return message if len(contents) == 1 else message | {"name": f"{message.get('name', '')} {len(contents)} contents"}
+
+
+def _parts(content: dict[str, Any]) -> list[Any]:
+    parts = content.get("parts")
+    return parts if isinstance(parts, list) and parts else [parts]
 
 
 def _brought(content: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(content, dict):
         yield {}
         return
-    parts = content.get("parts")
-    parts = parts if isinstance(parts, list) and parts else [parts]
-    if content.get("role") == "model":
-        yield assistant_message(_pieces(parts))
-        return
+    parts = _parts(content)
     for is_result, group in groupby(
         parts, lambda part: isinstance(part, dict) and bool(_get(part, "functionResponse"))
     ):

@@ -86,6 +86,15 @@ def test_texts_that_came_in_pieces_may_be_sent_back_in_one() -> None:
     assert sent_back(text("a"), text("", **SIGNED)) == sent_back(text("a", **SIGNED))
 
 
+def test_an_answer_that_is_sent_back_chunk_by_chunk_is_one_message() -> None:
+    parts = [text("hm", thought=True), text("a"), text("b"), call("read") | SIGNED]
+    (one,) = map(message_part, chat_messages([{"role": "model", "parts": parts}]))
+    (several,) = map(message_part, chat_messages([{"role": "model", "parts": [part]} for part in parts]))
+
+    assert (one.loose, one.reasoning_bytes) == (several.loose, several.reasoning_bytes)
+    assert one.exact != several.exact
+
+
 def test_thinking_that_was_told_of_need_not_be_sent_back_where_it_is_signed() -> None:
     answer = stream(chunk(text("hm", thought=True)), chunk(call("read") | SIGNED))
 
