@@ -72,8 +72,8 @@ class Linker:
     _asides: frozenset[int] = frozenset()
     _twins: defaultdict[tuple[int | None, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Calls with the same prompt."""
-    _doubtful: set[int] = field(default_factory=set)
-    """Calls that are gone on from by one that could as well have gone on from another."""
+    _taken: set[int] = field(default_factory=set)
+    """Calls that are gone on from by one that could have gone on from no other."""
     _conversations: list[_Conversation] = field(default_factory=list)
     _mains: Counter[int | None] = field(default_factory=Counter)
     """How many conversations each line has that the client names, but for side calls and duplicates."""
@@ -173,10 +173,10 @@ class Linker:
         if origin.kind in ("rewind", "part") or not open_ones:
             return self._back(call, origin, candidates)
         chosen = open_ones[0]
-        unsure = len(open_ones) - 1 + sum(x in self._doubtful for x in candidates)
+        unsure = sum(x not in self._taken for x in candidates if x != chosen)
         rivals = max(unsure, len(self._behind[chosen]) - 1)
-        if rivals:
-            self._doubtful.add(chosen)
+        if not rivals:
+            self._taken.add(chosen)
         evidence: LinkEvidence = "rewind"
         if origin.kind in ("response", "tools", "prefix", "answer"):
             evidence = self._said(call, origin.kind)
