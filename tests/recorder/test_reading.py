@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from chat_wire import PATH, Wire, assistant, result, system, tool_call, user
+from chat_wire import PATH, Wire, assistant, delta, result, sse, system, tool_call, user
 
 from rotoscope.recorder.reading import leading_messages
 from rotoscope.traces.journal import CallOpened, PartSeen
@@ -100,3 +100,15 @@ def test_a_body_that_grows_by_answers_and_results_is_read_as_if_whole() -> None:
     ]
     assert digests[0] == digests[1]
     assert len(digests[0]) == 4
+
+
+def test_results_that_come_before_a_stream_has_ended_name_their_call_too() -> None:
+    wire = Wire()
+    exchange = wire.ask([user("go")], stream=True)
+    exchange.response(200, at_s=wire.now_s, content_type="text/event-stream")
+    call = delta({"tool_calls": [{"index": 0} | tool_call("a1")]}, finish="tool_calls")
+    exchange.chunk(sse(call, "[DONE]"), at_s=wire.now_s)
+    wire.ask([user("go"), assistant(calls=[tool_call("a1")]), result("a1", "x")])
+    exchange.end(at_s=wire.now_s + 1)
+
+    assert [call.answers for call in opened(wire)] == [None, 0]
