@@ -1,8 +1,9 @@
 """Scripted runs of agents whose truth is known: which call goes on from which, and which agent began which.
 
-A run is played on the two sides of a recorder, with one of six kinds of ids: `none` (all tool calls have the same ids,
+A run is played on the two sides of a recorder, with one of eight kinds of ids: `none` (all tool calls have the same ids,
 as some servers give them), `tools` (ids of their own), `session` (one session for all, as LiteLLM's header names it),
-`response` (requests name the response that they go on from), `client` (headers of Claude Code) and `own` (our headers).
+`response` (requests name the response that they go on from), `claude`, `codex` and `opencode` (headers of those clients)
+and `own` (our headers).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rotoscope.recorder.building import build_trace
 from rotoscope.traces import Call, Trace
 from rotoscope.traces.journal import CallOpened, Journal
 
-Ids: TypeAlias = Literal["none", "tools", "session", "response", "client", "own"]
+Ids: TypeAlias = Literal["none", "tools", "session", "response", "claude", "codex", "opencode", "own"]
 IDS: tuple[Ids, ...] = get_args(Ids)
 How: TypeAlias = Literal["done", "cancelled", "refused", "reset", "broken", "lost"]
 TOOLS = [tool(f"tool_{x}") for x in range(6)]
@@ -256,7 +257,15 @@ def _headers(sender: Agent, ids: Ids) -> Mapping[str, str]:
         return named | ({"x-rotoscope-parent": parent.name} if parent else {})
     if ids == "session":
         return {"x-litellm-session-id": sender.session}
-    if ids != "client":
+    if ids == "codex":
+        named = {"session-id": sender.session, "thread-id": sender.name if parent else sender.session}
+        above = (parent.name if parent.parent else parent.session) if parent else ""
+        return named | ({"x-codex-parent-thread-id": above} if above else {})
+    if ids == "opencode":
+        named = {"x-session-id": f"{sender.session} {sender.name}" if parent else sender.session}
+        above = (f"{parent.session} {parent.name}" if parent.parent else parent.session) if parent else ""
+        return named | ({"x-parent-session-id": above} if above else {})
+    if ids != "claude":
         return {}
     named = {"x-claude-code-session-id": sender.session}
     if parent is not None:
