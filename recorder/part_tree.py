@@ -113,12 +113,12 @@ class PartTree:
 
     def shared_bytes_at_most(self, a: int, b: int) -> int:
         """Return an upper bound of the loose bytes that the texts of two parts have in common at their start."""
-        ends_a, ends_b = self[a].border_ends(), self[b].border_ends()
-        digests_a, digests_b = self.border_digests(a), self.border_digests(b)
-        for end_a, end_b, at_a, at_b in zip(ends_a, ends_b, digests_a, digests_b, strict=False):
-            if at_a != at_b:
-                return min(end_a, end_b)
-        return min(self[a].loose_bytes, self[b].loose_bytes)
+        one, other = self[a], self[b]
+        for index, ends in enumerate(zip(one.border_ends(), other.border_ends(), strict=False)):
+            digest = slice(index * _HEX, (index + 1) * _HEX)
+            if one.borders[digest] != other.borders[digest]:
+                return min(ends)
+        return min(one.loose_bytes, other.loose_bytes)
 
     def is_cut(self, a: int, b: int) -> bool:
         """Whether two stretches of text may go on alike behind the end of the shorter one, which is no border of both."""
