@@ -132,8 +132,6 @@ class Linker:
         behind = [x for x in self._behind[number] if x != call.number]
         return not behind or (len(behind) == 1 and call.number in self.origins[behind[0]].calls)
 
-    # -- who goes on, of several
-
     def _yields(self, call: SeenCall, origin: Origin) -> bool:
         """Whether another call that came from the same place is the one that goes on with it."""
         if self._behind[call.number]:
@@ -165,8 +163,6 @@ class Linker:
     def _is_like(self, a: SeenCall, b: SeenCall) -> bool:
         return a.domain == b.domain and self._tools_of(a) == self._tools_of(b)
 
-    # -- the ways in which a call goes on
-
     def _go_on(self, call: SeenCall, origin: Origin) -> Link:
         candidates = self._ordered(call, origin)
         open_ones = [x for x in candidates if self._is_last(x)]
@@ -177,10 +173,7 @@ class Linker:
         rivals = max(unsure, len(self._behind[chosen]) - 1)
         if not rivals:
             self._taken.add(chosen)
-        evidence: LinkEvidence = "rewind"
-        if origin.kind in ("response", "tools", "prefix", "answer"):
-            evidence = self._said(call, origin.kind)
-        return self._join(call, chosen, evidence, rivals)
+        return self._join(call, chosen, self._said(call, origin), rivals)
 
     def _ordered(self, call: SeenCall, origin: Origin) -> list[int]:
         """Return candidates in the order in which they are tried."""
@@ -237,10 +230,10 @@ class Linker:
         if length >= before or last.tools or last.answer is None:
             return False
         summary = tree[last.answer].loose_bytes
-        longest = max(tree[x].loose_bytes for x in tree.messages(call.head)[self._leading(call) :] or (call.head,))
+        longest = max(
+            tree[x].loose_bytes for x in tree.messages(call.head)[tree.leading_messages(call.head) :] or (call.head,)
+        )
         return longest >= summary >= _LEAST_SUMMARY_BYTES
-
-    # -- conversations
 
     def _begin(self, call: SeenCall, forked: int | None = None, *, is_main: bool = True) -> Link:
         is_aside = call.number in self._asides
@@ -257,17 +250,19 @@ class Linker:
         conversation.last = call
         return Link(conversation.number, last, evidence, rivals, is_aside=call.opened.aux)
 
-    def _said(self, call: SeenCall, kind: LinkEvidence) -> LinkEvidence:
+    def _said(self, call: SeenCall, origin: Origin) -> LinkEvidence:
         """Return the evidence of a link: who is named, where that alone tells."""
         if call.opened.thread_source and self._is_alone(call):
             return call.opened.thread_source
-        return kind
+        match origin.kind:
+            case "part" | "none":
+                return "rewind"
+            case kind:
+                return kind
 
     def _is_alone(self, call: SeenCall) -> bool:
         """Whether the client names who sends a call, and that one has one conversation."""
         return call.thread is not None and self._mains[call.thread] == 1
-
-    # -- what calls are like
 
     def _is_further_choice(self, call: SeenCall) -> bool:
         return call.number > 0 and is_same_request(self.run.calls[call.number - 1], call)
@@ -279,16 +274,10 @@ class Linker:
         ids = self.run.tree.message_ids(call.head)
         return ids[-1] if ids else -1
 
-    def _leading(self, call: SeenCall) -> int:
-        head = self.run.tree.node(call.head)
-        return head.leading - (0 <= head.tools < head.leading)
-
     def _start_of(self, call: SeenCall) -> _Start:
         """Return what stands for who sends a prompt, its instructions and its tools."""
-        leading = self._leading(call)
-        instructions = self.run.tree.message_ids(call.head)[leading - 1] if leading else -1
-        return call.thread, instructions, self._tools_of(call)
+        return call.thread, self.run.tree.instructions_id(call.head), self._tools_of(call)
 
     def _tools_of(self, call: SeenCall) -> str:
-        head = self.run.tree.node(call.head)
-        return self.run.tree.text_digest(self.run.tree.path(call.head)[head.tools]) if head.tools >= 0 else ""
+        tools = self.run.tree.tools_of(call.head)
+        return "" if tools is None else self.run.tree.text_digest(tools)

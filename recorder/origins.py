@@ -138,7 +138,7 @@ class OriginFinder:
     def _held(self, call: SeenCall, streams: _Streams) -> Origin:
         """Say which stream a prompt holds most of."""
         ids, parts = self._run.tree.message_ids(call.head), self._run.tree.messages(call.head)
-        leading = _leading(self._run, call)
+        leading = self._run.tree.leading_messages(call.head)
         index = next((i for i in range(len(ids) - 1, leading - 1, -1) if ids[i] in streams.known), -1)
         last_answer = next((i for i in range(len(parts) - 1, -1, -1) if self._is_answer(parts[i])), -1)
         if index >= 0 and (answering := streams.answers.get(ids[index])):
@@ -179,9 +179,3 @@ class OriginFinder:
 def is_same_request(a: SeenCall, b: SeenCall) -> bool:
     """Whether two calls are choices of one request."""
     return a.opened.request is not None and a.opened.request == b.opened.request
-
-
-def _leading(run: SeenRun, call: SeenCall) -> int:
-    """Return how many system messages a prompt begins with."""
-    head = run.tree.node(call.head)
-    return head.leading - (0 <= head.tools < head.leading)

@@ -102,6 +102,21 @@ class PartTree:
             known = self._ids[head] = (() if part is None else self._ids[part]) + tuple(reversed(steps))
         return known
 
+    def leading_messages(self, head: int) -> int:
+        """Return how many system messages a prompt begins with, the tools not counted."""
+        node = self._nodes[head]
+        return node.leading - (0 <= node.tools < node.leading)
+
+    def instructions_id(self, head: int) -> int:
+        """Return the message id of the last system message that a prompt begins with, -1 when there is none."""
+        leading = self.leading_messages(head)
+        return self.message_ids(head)[leading - 1] if leading else -1
+
+    def tools_of(self, head: int) -> int | None:
+        """Return the part that the tools of a prompt are."""
+        tools = self._nodes[head].tools
+        return None if tools < 0 else self.path(head)[tools]
+
     def text_digest(self, part: int) -> str:
         """Return the digest of a part's loose text."""
         return self._nodes[part].seen.borders[-_HEX:]

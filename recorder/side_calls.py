@@ -26,8 +26,8 @@ class _Agent:
     """A call with tools that it asked for, or that was gone on from."""
 
     call: SeenCall
-    start: int
-    """The last of its instructions."""
+    instructions: int
+    """The message id of the last of its system messages."""
     tools_bytes: int
 
 
@@ -36,11 +36,10 @@ def find_side_calls(run: SeenRun, origins: Sequence[Origin], behind: Mapping[int
     agents: defaultdict[int | None, list[_Agent]] = defaultdict(list)
     gaps: defaultdict[int | None, list[tuple[float, float]]] = defaultdict(list)
     for call in run.calls:
-        tools = run.tree.node(call.head).tools
         followers = behind.get(call.number, ())
-        if tools >= 0 and (call.tools or followers):
-            tools_bytes = run.tree[run.tree.path(call.head)[tools]].loose_bytes
-            agents[call.thread].append(_Agent(call, _start(run, call), tools_bytes))
+        tools_bytes = _tools_bytes(run, call)
+        if tools_bytes and (call.tools or followers):
+            agents[call.thread].append(_Agent(call, run.tree.instructions_id(call.head), tools_bytes))
         if call.tools and followers:
             gaps[call.thread].append((call.end_ms, min(run.calls[x].start_ms for x in followers)))
     found = [call.number for call in run.calls if call.opened.aux]
@@ -54,8 +53,8 @@ def find_side_calls(run: SeenRun, origins: Sequence[Origin], behind: Mapping[int
 
 
 def _is_alone(run: SeenRun, call: SeenCall, origin: Origin, behind: Mapping[int, Sequence[int]]) -> bool:
-    node = run.tree.node(call.head)
-    is_short = node.count - node.leading - (node.tools >= node.leading) <= _MOST_MESSAGES
+    messages = len(run.tree.message_ids(call.head)) - run.tree.leading_messages(call.head)
+    is_short = messages <= _MOST_MESSAGES
     is_unanswered = not call.tools and not behind.get(call.number) and call.opened.request is None
     return is_short and is_unanswered and not origin.calls
 
@@ -69,13 +68,10 @@ def _near(call: SeenCall, agents: Sequence[_Agent]) -> Iterator[_Agent]:
 
 
 def _is_beside(run: SeenRun, call: SeenCall, agent: _Agent) -> bool:
-    tools = run.tree.node(call.head).tools
-    tools_bytes = run.tree[run.tree.path(call.head)[tools]].loose_bytes if tools >= 0 else 0
-    is_other = call.domain != agent.call.domain or _start(run, call) != agent.start
-    return is_other and tools_bytes * _LEAST_FACTOR <= agent.tools_bytes
+    is_other = call.domain != agent.call.domain or run.tree.instructions_id(call.head) != agent.instructions
+    return is_other and _tools_bytes(run, call) * _LEAST_FACTOR <= agent.tools_bytes
 
 
-def _start(run: SeenRun, call: SeenCall) -> int:
-    node = run.tree.node(call.head)
-    leading = node.leading - (0 <= node.tools < node.leading)
-    return run.tree.message_ids(call.head)[leading - 1] if leading else -1
+def _tools_bytes(run: SeenRun, call: SeenCall) -> int:
+    tools = run.tree.tools_of(call.head)
+    return 0 if tools is None else run.tree[tools].loose_bytes

@@ -185,7 +185,7 @@ class Timeline:
 
     def _write_messages(self, call: SeenCall, turn: Turn, branch: Branch | None) -> None:
         head = self.run.tree.node(call.head)
-        leading = head.leading - (0 <= head.tools < head.leading)
+        leading = self.run.tree.leading_messages(call.head)
         shared = self.found.shared.of(call)
         for index in range(turn.kept, len(turn.messages)):
             part, place = turn.messages[index], index + (0 <= head.tools <= index)

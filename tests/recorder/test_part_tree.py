@@ -114,3 +114,13 @@ def test_what_only_the_server_has_is_found_in_a_prompt() -> None:
 
     assert [tree.node(part).unseen for part in range(3)] == [-1, 1, 1]
     assert [tree.node(part).leading for part in range(3)] == [1, 1, 1]
+
+
+def test_instructions_and_tools_of_a_prompt_are_told_apart_from_its_messages() -> None:
+    tree, (head,) = tree_of([system("a"), system("b"), user("c")], tools=[tool("x")])
+    bare, (alone,) = tree_of([user("c")])
+
+    assert tree.leading_messages(head) == 2
+    assert tree.instructions_id(head) == tree.message_ids(head)[1]
+    assert tree.tools_of(head) == tree.path(head)[2]
+    assert (bare.leading_messages(alone), bare.instructions_id(alone), bare.tools_of(alone)) == (0, -1, None)
