@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypedDict
@@ -58,6 +59,7 @@ def heading(trace: Trace) -> list[str]:
         f"{len(calls)} calls, {prompt_tokens:,} prompt tokens, {completion_tokens:,} output tokens",
         f"counted by: {trace.token_source}",
     ]
+    lines += _links(calls)
     if trace.prefix_granularity > 1:
         lines.append(f"prefixes are known in blocks of {trace.prefix_granularity} tokens, at least")
     if trace.outputs == "unknown":
@@ -124,6 +126,16 @@ def _call_row(call: Call, branch: str, messages: int) -> Row:
         cached="" if call.cached_tokens is None else f"{call.cached_tokens:,}",
         **_when(call.at_ms, call.duration_ms),
     )
+
+
+def _links(calls: list[Call]) -> list[str]:
+    """Say how it is known what calls go on from, where anything is."""
+    kinds = Counter(call.link for call in calls if call.link)
+    unsure = sum(1 for call in calls if call.rivals)
+    if not kinds:
+        return []
+    doubt = f"; {unsure} could as well go on from another" if unsure else ""
+    return [f"linked by: {', '.join(f'{kind} {count}' for kind, count in kinds.most_common())}{doubt}"]
 
 
 def _rivals(call: Call) -> str:

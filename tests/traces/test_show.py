@@ -105,6 +105,13 @@ def test_heading_names_the_shared_prefixes() -> None:
     assert "shared prefix s0: system, 40 tokens" in heading(TRACE)
 
 
+def test_heading_says_how_calls_are_linked() -> None:
+    unlinked = replace(TRACE, events=TRACE.events[:3])
+
+    assert "linked by: prefix 1; 1 could as well go on from another" in heading(TRACE)
+    assert not [line for line in heading(unlinked) if line.startswith("linked")]
+
+
 @pytest.mark.parametrize(("outputs", "said"), [("unknown", "is not known"), ("assumed", "is assumed"), ("known", "")])
 def test_heading_says_how_sure_the_reuse_of_outputs_is(outputs: Outputs, said: str) -> None:
     lines = [
