@@ -6,6 +6,7 @@ behind what the recorder knows of that response. What it does not know is opaque
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from rotoscope.recorder.canonical import id_bytes, ids_part, opaque_part, text_part
 from rotoscope.recorder.dialects.answer import Dialect
 from rotoscope.recorder.dialects.output import Output
-from rotoscope.recorder.dialects.request import Prompt, Request
+from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
 from rotoscope.recorder.growing_bodies import GrowingBodies
 from rotoscope.recorder.hashing import KeyedHash
 from rotoscope.recorder.identity import Identity, identify
@@ -101,6 +102,10 @@ class RequestReader:
         self._names = names
         self._threads: dict[bytes, int] = {}
         self._responses: dict[bytes, _Response] = {}
+        self._begun: set[bytes] = set()
+        """Conversations that began empty."""
+        self._changes: Counter[bytes] = Counter()
+        """How often each conversation was changed beside all responses: its history is then another."""
         self._tool_calls: dict[bytes, int | None] = {}
         """By the digest of a tool call's id, the call that asked; None where several gave the id out."""
 
@@ -110,6 +115,8 @@ class RequestReader:
     def forget(self) -> None:
         """Drop the key and all digests."""
         self._hash = None
+        self._begun.clear()
+        self._changes.clear()
         for known in (self._bodies, self._domains, self._threads, self._responses, self._tool_calls):
             known.clear()
 
@@ -155,12 +162,26 @@ class RequestReader:
         if asked.conversation is not None:
             self._responses[asked.conversation] = _Response(call, part, asked.start, asked.domain)
 
+    def conversation_began(self, name: str) -> None:
+        """Remember a conversation that the server keeps, and that began empty."""
+        self._begun.add(self._digest("conversation", name))
+
+    def conversation_changed(self, name: str) -> None:
+        """Forget a conversation to which something was added, or from which it was taken, beside all responses."""
+        digest = self._digest("conversation", name)
+        self._begun.discard(digest)
+        self._changes[digest] += 1
+        self._responses.pop(digest, None)
+
     def _asked(self, dialect: Dialect, request: Request) -> Asked:
         digest = self._digest("domain", request.domain)
         conversation = self._digest("conversation", request.conversation) if request.conversation else None
         before = self._before(request, conversation)
         domain = self._domain(digest, request.domain)
-        name = "" if before else request.previous_response or request.conversation
+        is_seen = before is not None or conversation in self._begun
+        name = "" if is_seen else request.previous_response or request.conversation
+        if conversation is not None and (changes := self._changes[conversation]) and name:
+            name += f" {changes}"
         starts = [self._start_of(prompt, digest) for prompt in request.prompts]
         prompts = zip(request.prompts, starts, strict=True)
         return Asked(
@@ -226,6 +247,8 @@ class RequestReader:
         messages = prompt.messages[_messages_before_tools(prompt) :]
         if not messages and isinstance(before, int):
             return before
+        if not messages:
+            raise NotACall("the prompt is empty")
         return self._parts.behind_messages(before, messages)
 
     def _asking(self, messages: Sequence[Mapping[str, Any]]) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from rotoscope.recorder.building import build_trace
+from rotoscope.recorder.conversation_exchange import ConversationExchange, begins_empty, changed_conversation
 from rotoscope.recorder.counting import Counted, Uncounted
 from rotoscope.recorder.dialects.embeddings import embedded_bytes, is_embedding
 from rotoscope.recorder.dialects.registry import dialect_of
@@ -76,6 +77,9 @@ class Recorder:
         path = path.partition("?")[0].rstrip("/")
         if is_embedding(path) and body and not self._run.is_closed:
             return self._embed(body, at_s, headers)
+        if begins_empty(path, body) and not self._run.is_closed:
+            self.passed += 1
+            return ConversationExchange(self._run, body)
         dialect = dialect_of(path)
         if dialect is None or not body or self._run.is_closed:
             return self._pass(path, body)
@@ -133,6 +137,8 @@ class Recorder:
 
     def _pass(self, path: str, body: bytes) -> Exchange:
         self.passed += 1
+        if (name := changed_conversation(path, body)) is not None and not self._run.is_closed:
+            self._run.reader.conversation_changed(name)
         for ending, dialect in _OTHER_DIALECTS.items():
             if path.endswith(ending) and body:
                 self._run.warn(f"a request that is not recorded was passed on: {dialect}")
