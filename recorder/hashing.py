@@ -47,7 +47,7 @@ class KeyedHash:
         """Return the same from a part's own digest."""
         return blake2b(parent + own, digest_size=DIGEST_BYTES, key=self._key).digest()
 
-    def borders(self, text: bytes, ends: Sequence[int]) -> list[bytes]:
+    def borders(self, text: bytes | memoryview, ends: Sequence[int]) -> list[bytes]:
         """Return the short digest of the text up to each of its borders, which rise."""
         hasher = blake2b(digest_size=SHORT_DIGEST_BYTES, key=self._key)
         digests, start = [], 0

@@ -141,8 +141,8 @@ class PartTree:
             return False
         shorter = min(a, b, key=lambda part: self[part].loose_bytes)
         end = self[shorter].loose_bytes
-        alike = self.border_digests(a)[: len(self[shorter].border_ends()) - 1]
-        return alike == self.border_digests(b)[: len(alike)] and (
+        before_end = slice(max(0, len(self[shorter].border_ends()) - 1) * _HEX)
+        return self[a].borders[before_end] == self[b].borders[before_end] and (
             end not in self[a].border_ends() or end not in self[b].border_ends()
         )
 
@@ -186,7 +186,7 @@ class PartTree:
         return number
 
 
-def common_length(a: Sequence[int], b: Sequence[int]) -> int:
+def common_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     """Return how many leading items two paths share; an item names all that is before it."""
     low, high = 0, min(len(a), len(b))
     while low < high:

@@ -102,9 +102,9 @@ class KnownParts:
         otherwise than with those that it passes whole, it is cut where that one begins.
         """
         places: list[tuple[int | bytes, int, int]] = []
-        start = 0
+        view, start = memoryview(data), 0
         while True:
-            step = self._stretches.step(before, data[start:])
+            step = self._stretches.step(before, view[start:])
             places.append((before, start, start + step.shared))
             if step.whole is None:
                 break

@@ -8,7 +8,6 @@ ids of prompts, what they share is exact, and only what lies in outputs is found
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
@@ -60,8 +59,8 @@ class PrefixFinder:
     """Outputs that begin like another stream."""
     _first_with: dict[int, SeenCall] = field(default_factory=dict)
     """By the last part of a prompt, the first call with it."""
-    _calls_with: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """By the last part of a prompt, all calls with it."""
+    _longest_unseen: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By the last part and the length of a prompt, the longest stream with it whose output has no ids."""
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.run.tree, self.run.calls)
@@ -69,7 +68,6 @@ class PrefixFinder:
         self.places = NumberedPlaces(self.run, self.bounds, self.measured)
         self.shared = SharedPrefixes(self.places, self.is_named)
         for call in self.run.calls:
-            self._calls_with[call.head].append(call.number)
             self.edges.append(self._edge(call))
             self._visit(call)
 
@@ -206,13 +204,8 @@ class PrefixFinder:
         """
         if not call.is_plain or not isinstance(of, int):
             return tokens
-        prompts = self.places.prompt_tokens
-        unseen = (
-            x
-            for x in self._calls_with[self.run.calls[of].head]
-            if x < call.number and prompts[x] == tokens and not self._has_ids(self.run.calls[x])
-        )
-        return min(self.places.prompt_tokens[call.number], max(map(self.places.stream_tokens, unseen), default=tokens))
+        unseen = self._longest_unseen.get((self.run.calls[of].head, tokens), tokens)
+        return min(self.places.prompt_tokens[call.number], unseen)
 
     def _has_ids(self, call: SeenCall) -> bool:
         """Whether the ids of an output are known."""
@@ -239,6 +232,10 @@ class PrefixFinder:
     def _visit(self, call: SeenCall) -> None:
         """Let the streams of a call pass their places."""
         self.measured.enter_output(call.number, call.opened.call)
+        if not self._has_ids(call):
+            prompt = call.head, self.places.prompt_tokens[call.number]
+            stream_tokens = self.places.stream_tokens(call.number)
+            self._longest_unseen[prompt] = max(self._longest_unseen.get(prompt, 0), stream_tokens)
         place: Place | None = self.places.ends[call.number]
         while place is not None and place.prompt is None:
             place.prompt = call.number

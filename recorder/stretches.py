@@ -6,8 +6,10 @@ A stretch is a whole prompt, an output, or what came behind them. Of each only d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rotoscope.recorder.hashing import KeyedHash
+from rotoscope.recorder.part_tree import common_length
 from rotoscope.traces.journal import text_border_ends
 
 PROBE_BYTES = 64
@@ -16,6 +18,9 @@ MOST_ALIKE = 256
 """So many stretches that begin alike in one place are told apart, the latest ones."""
 _SHORT = -1
 """Stands for the beginning of all stretches that are shorter than a probe."""
+
+Text: TypeAlias = bytes | memoryview
+"""What is left of a long prompt is looked at where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Stretches:
             known.append(Stretch(part, len(text), borders))
             del known[:-MOST_ALIKE]
 
-    def step(self, before: int | bytes, text: bytes) -> Step:
+    def step(self, before: int | bytes, text: Text) -> Step:
         """Return how a text goes on from a place."""
         known = [*self._behind.get((before, _probe(text)), ())]
         if len(text) >= PROBE_BYTES:
@@ -67,30 +72,25 @@ class Stretches:
             return Step(whole, whole.length if whole else 0)
         return self._longest(known, text)
 
-    def _longest(self, known: list[Stretch], text: bytes) -> Step:
+    def _longest(self, known: list[Stretch], text: Text) -> Step:
         assert self._hash is not None
         ends = text_border_ends(len(text))
         borders = self._hash.borders(text, ends)
         whole: Stretch | None = None
         shared = 0
         for stretch in known:
-            alike = _alike(stretch.borders, borders)
+            alike = common_length(stretch.borders, borders)
             shared = max(shared, ends[alike - 1] if alike else 0)
             if alike >= len(stretch.borders) - 1 and (whole is None or stretch.length > whole.length):
                 whole = stretch if self._is_begun_with(text, stretch) else whole
         return Step(whole, max(shared, whole.length if whole else 0))
 
-    def _is_begun_with(self, text: bytes, stretch: Stretch) -> bool:
+    def _is_begun_with(self, text: Text, stretch: Stretch) -> bool:
         assert self._hash is not None
         if stretch.length > len(text):
             return False
         return self._hash.borders(text[: stretch.length], [stretch.length]) == stretch.borders[-1:]
 
 
-def _probe(text: bytes) -> int:
+def _probe(text: Text) -> int:
     return hash(text[:PROBE_BYTES]) if len(text) >= PROBE_BYTES else _SHORT
-
-
-def _alike(a: list[bytes], b: list[bytes]) -> int:
-    """Return how many leading digests are the same."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
