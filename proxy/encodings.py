@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Protocol
 
 LARGEST_BODY_BYTES = 512 << 20
@@ -21,6 +22,9 @@ class _Unpacking(Protocol):
     @property
     def eof(self) -> bool: ...
 
+    @property
+    def unused_data(self) -> bytes: ...
+
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
@@ -28,28 +32,45 @@ class Decoder:
     """Take a body off its encoding, piece by piece."""
 
     def __init__(self, encoding: str) -> None:
-        self._unpacking: _Unpacking
+        self._begin: Callable[[], _Unpacking] = lambda: zlib.decompressobj(_GZIP)
         self._errors: tuple[type[Exception], ...] = (zlib.error,)
         if encoding == "zstd":
             import zstandard
 
-            self._unpacking = zstandard.ZstdDecompressor().decompressobj()
+            self._begin = zstandard.ZstdDecompressor().decompressobj
             self._errors = (zstandard.ZstdError,)
-        else:
-            self._unpacking = zlib.decompressobj(_GZIP)
+        self._unpacking: _Unpacking = self._begin()
+        self._is_behind = False
+        """Whether a whole body has come, so that what comes now is more of it only if it unpacks."""
+        self._is_over = False
 
     @property
     def is_at_end(self) -> bool:
-        return self._unpacking.eof
+        return self._is_over or self._unpacking.eof
 
     def decompress(self, data: bytes) -> bytes:
-        """Return what a piece unpacks to; what stands behind the end is left out. Raises Undecodable."""
-        if self.is_at_end:
-            return b""
+        """Return what a piece unpacks to. Raises Undecodable.
+
+        A body may be several that were packed one by one; what stands behind them and is none is left out.
+        """
+        pieces: list[bytes] = []
+        while data and not self._is_over:
+            if self._unpacking.eof:
+                self._unpacking, self._is_behind = self._begin(), True
+            pieces.append(self._unpacked(data))
+            data = self._unpacking.unused_data
+        return b"".join(pieces)
+
+    def _unpacked(self, data: bytes) -> bytes:
         try:
-            return self._unpacking.decompress(data)
+            piece = self._unpacking.decompress(data)
         except self._errors:
-            raise Undecodable("its body is not what its encoding says") from None
+            if not self._is_behind:
+                raise Undecodable("its body is not what its encoding says") from None
+            self._is_over = True
+            return b""
+        self._is_behind = self._is_behind and not piece
+        return piece
 
 
 def decoder_of(encoding: str) -> Decoder | None:
@@ -75,5 +96,5 @@ def decoded(body: bytes, encoding: str) -> bytes:
     return b"".join(pieces)
 
 
-_PIECE_BYTES = 1 << 16
-"""Unpacked at once; a thousand times as much may come out of it."""
+_PIECE_BYTES = 1 << 12
+"""Unpacked at once; of zeros, zstd makes thirty thousand times as much of it."""

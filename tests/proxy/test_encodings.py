@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
+from collections.abc import Callable
 
 import pytest
 import zstandard
@@ -26,6 +28,36 @@ def test_a_stream_is_unpacked_as_it_comes() -> None:
     assert decoder is not None
     assert b"".join(decoder.decompress(packed[i : i + 7]) for i in range(0, len(packed), 7)) == TEXT
     assert decoder.decompress(b"behind the end") == b""
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+@pytest.mark.parametrize("step", [1, 7, 1 << 20])
+def test_a_body_may_be_packed_in_several(encoding: str, pack: Callable[[bytes], bytes], step: int) -> None:
+    packed = pack(b"one ") + pack(b"two ") + pack(b"three")
+    decoder = decoder_of(encoding)
+
+    assert decoder is not None
+    assert b"".join(decoder.decompress(packed[i : i + step]) for i in range(0, len(packed), step)) == b"one two three"
+    assert decoder.is_at_end
+
+
+def test_a_part_that_is_damaged_behind_a_whole_one_is_told() -> None:
+    damaged = gzip.compress(b"one") + gzip.compress(TEXT)[:50] + b"damaged" * 9
+
+    with pytest.raises(Undecodable):
+        decoded(damaged, "gzip")
+
+
+def test_little_that_unpacks_to_much_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    packer = zstandard.ZstdCompressor().compressobj()
+    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(300)) + packer.flush()
+    monkeypatch.setattr(encodings, "LARGEST_BODY_BYTES", 1 << 20)
+    tracemalloc.start()
+
+    with pytest.raises(Undecodable, match="more than is taken"):
+        decoded(packed, "zstd")
+    assert tracemalloc.get_traced_memory()[1] < 256 << 20
+    tracemalloc.stop()
 
 
 def test_a_body_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
