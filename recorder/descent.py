@@ -2,8 +2,11 @@
 
 In this order: the client names who began it; its list began as that of another conversation; it began while another one
 waited for tools; it is of the same line by the client's word. Otherwise the root's conversation is taken, that of the
-first call that nobody is said to have begun and that is no side call. Of several conversations that waited for tools
-the one that began to wait last is taken: a sub-agent's, rather than its parent's.
+first call that nobody is said to have begun and that is no side call.
+
+Of several conversations that waited for tools one is taken that sent the results when all was over; then one that asked
+for more tools than it is known to have begun conversations; then a sub-agent rather than its parent; then the one that
+began to wait first.
 """
 
 from __future__ import annotations
@@ -134,6 +137,14 @@ class _Gap:
     conversation: Conversation
     is_answered: bool
     """Whether results were sent at its end."""
+    tools: int
+    """How many were asked for."""
+    begun: int = 0
+    """How many conversations it is known to have begun."""
+
+    def holds(self, conversation: Conversation) -> bool:
+        """Whether a conversation had ended when the results were sent."""
+        return self.is_answered and conversation.end_ms <= self.end_ms
 
 
 @dataclass(slots=True)
@@ -144,18 +155,21 @@ class _Waiting:
     _open: list[_Gap] = field(default_factory=list)
     _lines: set[int | None] = field(default_factory=set)
     _known: dict[int | None, Conversation] = field(default_factory=dict)
+    _depths: dict[int | None, int] = field(default_factory=dict)
 
     def add(self, conversation: Conversation) -> None:
         """Take in a conversation; those that it may have begun come later."""
         self._lines.add(conversation.thread)
         self._known[conversation.number] = conversation
+        self._depths[conversation.number] = self._depths.get(conversation.parent, 0) + 1
         followed = zip(
             conversation.calls, [*conversation.calls[1:], None], [*conversation.turns[1:], None], strict=True
         )
         for call, following, turn in followed:
             if call.tools:
                 end_ms = inf if following is None else following.start_ms
-                gap = _Gap(call.end_ms, end_ms, conversation, turn is not None and turn.carries_tools > 0)
+                is_answered = turn is not None and turn.carries_tools > 0
+                gap = _Gap(call.end_ms, end_ms, conversation, is_answered, tools=len(call.tools))
                 heapq.heappush(self._coming, (gap.start_ms, call.number, gap))
 
     def find(self, conversation: Conversation) -> _Found | None:
@@ -169,9 +183,15 @@ class _Waiting:
         gaps = [gap for gap in self._open if self._may_begin(gap.conversation, conversation)]
         if not gaps:
             return None
-        gap = max(gaps, key=lambda x: (x.start_ms, x.conversation.number))
-        is_sure = len(gaps) == 1 and gap.is_answered and conversation.end_ms <= gap.end_ms
+        gap = max(gaps, key=lambda gap: self._likely(gap, conversation))
+        gap.begun += 1
+        is_sure = [gap] == [x for x in gaps if x.holds(conversation)]
         return gap.conversation.number, "tools" if is_sure else "time"
+
+    def _likely(self, gap: _Gap, conversation: Conversation) -> tuple[bool, bool, int, float]:
+        """Order gaps: those that hold a conversation, that it is not too many for, the inner ones, the first."""
+        has_room = gap.begun < gap.tools
+        return gap.holds(conversation), has_room, self._depths[gap.conversation.number], -gap.start_ms
 
     def _is_over(self, gap: _Gap, now_ms: float) -> bool:
         """Whether results never came and who began the conversation went on: it has ended with a tool, as some do."""

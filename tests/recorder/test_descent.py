@@ -111,3 +111,32 @@ def test_a_title_that_comes_first_is_not_the_root() -> None:
     wire.answer(slow, assistant(calls=[tool_call("1")]), at=2)
 
     assert parents(wire) == [(1, None), (None, None)]
+
+
+def test_one_that_goes_on_before_an_agent_has_ended_did_not_begin_it() -> None:
+    wire = Wire()
+    messages = wire.call(START, assistant(calls=[tool_call("1"), tool_call("2")]), start=0, end=1)
+    first = wire.call([system("s"), user("b")], assistant(calls=[tool_call("3")]), start=2, end=3)
+    late = wire.ask([system("s"), user("c")], at=3.5)
+    last = wire.ask([*first, result("3", "x")], at=4)
+    wire.answer(late, assistant("d"), at=5)
+    wire.answer(last, assistant("e"), at=6)
+    wire.call([*messages, result("1", "x"), result("2", "y")], assistant("f"), start=8, end=9)
+
+    assert parents(wire) == [(None, None), (0, "tools"), (0, "tools")]
+
+
+def test_one_begins_as_many_as_it_asked_for() -> None:
+    wire = Wire()
+    messages = wire.call(START, assistant(calls=[tool_call("1"), tool_call("2")]), start=0, end=1)
+    asking = {name: wire.ask([system("s"), user(name)], at=2) for name in "bc"}
+    for index, (name, call) in enumerate(asking.items()):
+        wire.answer(call, assistant(calls=[tool_call(name)]), at=3 + index / 10)
+    for index in range(2):
+        agent(wire, f"inner {index}", start=4 + 2 * index, end=5 + 2 * index)
+    for index, name in enumerate("bc"):
+        asked = [system("s"), user(name), assistant(calls=[tool_call(name)]), result(name, "x")]
+        wire.call(asked, assistant(f"done {name}"), start=9 + 2 * index, end=10 + 2 * index)
+    wire.call([*messages, result("1", "x"), result("2", "y")], assistant("f"), start=18, end=19)
+
+    assert parents(wire)[1:] == [(0, "tools"), (0, "tools"), (1, "time"), (2, "time")]

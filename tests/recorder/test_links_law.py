@@ -135,6 +135,30 @@ def branches(run: Played) -> dict[str, set[Branch | None]]:
     return found
 
 
+def begun(run: Played) -> list[tuple[str, str, bool]]:
+    """Return for each agent that another one began its name, the evidence of its branch, and whether that is right."""
+    forks = {event.region: event for event in run.trace.events if isinstance(event, ParallelStart)}
+    found = branches(run)
+    told: list[tuple[str, str, bool]] = []
+    for agent in run.script.agents:
+        if agent.parent is not None:
+            branch = min(found[agent.name], key=str)
+            fork = None if branch is None else forks[branch[0]]
+            evidence = (fork.evidence or "") if fork else ""
+            told.append((agent.name, evidence, fork is not None and fork.branch in found[agent.parent.name]))
+    return told
+
+
+@every_kind
+def test_agents_that_are_not_found_by_their_times_alone_hang_below_those_that_began_them(ids: Ids) -> None:
+    told = [(name, *agent) for name, run in runs(ids).items() for agent in begun(run)]
+    right = sum(is_right for *_, is_right in told)
+    print(f"{ids}: {right} of {len(told)} agents below those that began them")
+
+    assert not [agent for agent in told if agent[2] in ("own", "client", "prefix", "tools") and not agent[3]]
+    assert right > 0.9 * len(told)
+
+
 @pytest.mark.parametrize("ids", NAMED)
 def test_with_ids_agents_hang_below_those_that_began_them(ids: Ids) -> None:
     for name, run in runs(ids).items():
