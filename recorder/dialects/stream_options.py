@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import orjson
+
+_OPTIONS = re.compile(rb'"stream_options"\s*:\s*')
+_MOST_BYTES = 4096
+"""Options that are longer are no options."""
+_MOST_PLACES = 8
+"""So many places are tried, as each costs reading the body."""
 
 
 def usage_asked(request: Mapping[str, Any]) -> bool:
@@ -21,5 +30,31 @@ def with_usage(body: bytes, *, has_stream_options: bool) -> bytes:
         return b"".join((memoryview(body)[:end], b',"stream_options":{"include_usage":true}', memoryview(body)[end:]))
     request: dict[str, Any] = orjson.loads(body)
     options = request.get("stream_options")
-    request["stream_options"] = (options if isinstance(options, dict) else {}) | {"include_usage": True}
-    return orjson.dumps(request)
+    wanted = (options if isinstance(options, dict) else {}) | {"include_usage": True}
+    return _with_options(body, request | {"stream_options": wanted})
+
+
+def _with_options(body: bytes, wanted: Mapping[str, Any]) -> bytes:
+    """Return a body with other options; written anew where they cannot be put in the place of its own."""
+    options = orjson.dumps(wanted["stream_options"])
+    for found in islice(_OPTIONS.finditer(body), _MOST_PLACES):
+        end = found.end() + _value_bytes(body[found.end() : found.end() + _MOST_BYTES])
+        changed = b"".join((memoryview(body)[: found.end()], options, memoryview(body)[end:]))
+        if _says(changed, wanted):
+            return changed
+    return orjson.dumps(wanted)
+
+
+def _value_bytes(data: bytes) -> int:
+    """Return how long the JSON value at the start of some bytes is, 0 where there is none."""
+    try:
+        return json.JSONDecoder().raw_decode(data.decode("latin-1"))[1]
+    except (ValueError, RecursionError):
+        return 0
+
+
+def _says(body: bytes, wanted: Mapping[str, Any]) -> bool:
+    try:
+        return bool(orjson.loads(body) == wanted)
+    except orjson.JSONDecodeError:
+        return False
