@@ -1,7 +1,7 @@
 """From calls, conversations and branches to the events of a trace, with what the client did between calls.
 
 The time between a call and what its branch did before is a tool's when the call carries results of tools that the
-conversation's previous answer asked for, else a wait. While a region runs and is waited for, that time is the
+conversation's previous answer asked for, or that answer and something behind it in other words, else a wait. While a region runs and is waited for, that time is the
 region's; so nothing is counted twice.
 """
 
@@ -120,7 +120,7 @@ class Timeline:
         asking = self._asking(call, turn)
         self._join(call, branch, call.start_ms, asking=asking)
         if asking is not None:
-            self._run_tools(asking, turn.carries_tools, call, branch)
+            self._run_tools(asking, turn.carries_tools or len(asking.tools), call, branch)
         self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
         for region in later:
             self._start(region, call)
@@ -143,13 +143,21 @@ class Timeline:
 
     def _asking(self, call: SeenCall, turn: Turn) -> SeenCall | None:
         """Return the call whose tools were run, None when nothing is known of any; of several choices one was taken."""
-        if not turn.carries_tools or turn.before is None:
+        if turn.before is None or not (turn.carries_tools or self._tells_in_words(turn)):
             return None
         before = self.run.calls[turn.before]
         back = (self.run.calls[number] for number in range(before.number, -1, -1))
         choices = list(takewhile(lambda x: is_same_request(x, before), back)) or [before]
         asking = [x for x in choices if x.tools]
         return max(asking, key=lambda x: (x.answer in call.path, x.number), default=None)
+
+    def _tells_in_words(self, turn: Turn) -> bool:
+        """Whether the client put an answer of its own wording in the history, and something behind it.
+
+        Some clients write tool calls and their results as text; where the answer asked for tools, that is what they are.
+        """
+        roles = [self.run.tree[part].role for part in turn.messages[turn.kept :]]
+        return len(roles) > 1 and roles[0] == "assistant" and roles[-1] != "assistant"
 
     def _run_tools(self, asking: SeenCall, results: int, call: SeenCall, branch: Branch | None) -> None:
         """Give what is left of a gap to the tools that were run in it, but for those that began agents."""

@@ -81,6 +81,23 @@ def test_a_gap_before_results_that_nothing_is_known_to_have_asked_for_is_a_wait(
     assert told(wire.close()) == [(None, 0), (None, "think", 2000.0, 3000.0), (None, 1)]
 
 
+def test_tools_whose_calls_and_results_are_sent_back_as_text_were_run() -> None:
+    wire = Wire()
+    wire.call(START, ASKING, start=0, end=1)
+    history = [*START, assistant("Calling tools: read, write"), user("Observation: x, y")]
+    grown = wire.call(history, assistant("b"), start=3, end=4)
+    wire.call([*grown, user("c")], assistant("d"), start=5, end=6)
+
+    assert told(wire.close()) == [
+        (None, 0),
+        (None, "tool01", 0, 1000.0, 2000.0),
+        (None, "tool02", 0, 1000.0, 2000.0),
+        (None, 1),
+        (None, "think", 4000.0, 1000.0),
+        (None, 2),
+    ]
+
+
 def test_any_other_gap_is_a_wait() -> None:
     wire = Wire()
     grown = wire.call(START, assistant("b"), start=0, end=1)
