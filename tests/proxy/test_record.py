@@ -395,7 +395,7 @@ def test_nothing_that_anyone_said_is_in_any_byte_written(options: list[str], tmp
     folder, scratch, kept = tmp_path / "folder", tmp_path / "scratch", tmp_path / "kept"
     for made in (scratch, kept):
         made.mkdir()
-    places = {"TMPDIR": str(scratch), "HOME": str(scratch), "PYTHONPYCACHEPREFIX": str(scratch)}
+    places = {"TMPDIR": str(scratch), "HOME": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
 
     async def run() -> Ended:
         async with serving(careless_server) as origin:
