@@ -44,6 +44,13 @@ class Region:
     end_ms: float = 0.0
     agents: int = 0
     """How many of its branches are neither side calls nor duplicates."""
+    has_gap: bool = True
+    """Whether its parent's branch did nothing until all of it had ended."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the time in which it ran is not that of its parent's tools."""
+        return self.has_gap and self.agents > 0
 
 
 @dataclass(slots=True)
@@ -133,27 +140,28 @@ class _Layout:
     def _parts(self, region: Region) -> list[Region]:
         """Return the parts of a set that begin in one gap of the parent's branch, are joined together, and overlap."""
         known, line = self.descent.conversations, self.lines[region.parent]
-        by_gap: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        by_gap: defaultdict[tuple[int, int | None], list[int]] = defaultdict(list)
         for number in sorted(region.conversations):
             by_gap[self._gap(number, line)].append(number)
         parts: list[Region] = []
-        for numbers in by_gap.values():
+        for (before, behind), numbers in by_gap.items():
             until_ms = -inf
+            has_gap = before == behind or before == len(line)
             for number in numbers:
                 if known[number].start_ms >= until_ms:
-                    parts.append(Region([], region.parent, region.evidence))
+                    parts.append(Region([], region.parent, region.evidence, has_gap=has_gap))
                 parts[-1].conversations.append(number)
                 parts[-1].agents += known[number].is_main
                 until_ms = max(until_ms, known[number].end_ms)
         return parts
 
-    def _gap(self, number: int, line: Sequence[SeenCall]) -> tuple[int, int]:
-        """Return how many calls of a branch came before a conversation, and which is the first behind it."""
+    def _gap(self, number: int, line: Sequence[SeenCall]) -> tuple[int, int | None]:
+        """Return how many calls of a branch came before a conversation, and before the first behind its end."""
         conversation = self.descent.conversations[number]
         before = bisect_left(line, conversation.first.number, key=lambda call: call.number)
         behind = bisect_left(line, conversation.calls[-1].number, key=lambda call: call.number)
         behind = max(behind, bisect_left(line, conversation.end_ms, key=lambda call: call.start_ms))
-        return before, line[behind].number if behind < len(line) else -1
+        return before, behind if behind < len(line) else None
 
     def _place(self) -> None:
         """Say when regions begin and end, those below first."""

@@ -76,19 +76,20 @@ class Timeline:
     def _start(self, region: Region, before: SeenCall) -> None:
         branch = region.branch
         self._join(before, branch, region.start_ms)
-        self._wait(branch, region.start_ms, "agent" if branch in self.asked else "think")
+        if region.is_awaited:
+            self._wait(branch, region.start_ms, "agent" if branch in self.asked else "think")
         width = len(region.conversations)
         fork = ParallelStart(branch=branch, region=region.number, num_branches=width, evidence=region.evidence)
         self.events.append(fork)
         for index in range(width):
-            self.cursors[region.number, index] = region.start_ms
+            self.cursors[region.number, index] = min(self.cursors.get(branch, 0.0), region.start_ms)
         self.open[branch].append(region)
 
     def _is_there(self, branch: Branch | None) -> bool:
         return branch is None or branch in self.cursors
 
     def _join(self, before: SeenCall, branch: Branch | None, now_ms: float, *, asking: SeenCall | None = None) -> None:
-        """Join the regions that have ended when their branch goes on, but with results of tools run beside them.
+        """Join the regions of agents that have ended when their branch goes on, but with results of tools beside them.
 
         A branch that has a call in flight does not wait for anything, so it joins nothing.
         """
@@ -97,7 +98,7 @@ class Timeline:
         for region in list(self.open[branch]):
             end_ms = self._end_ms(region)
             has_ended = region.last_call < before.number and end_ms <= now_ms
-            if has_ended and not _ran_beside(region, asking):
+            if has_ended and region.agents and not _ran_beside(region, asking):
                 self.events.append(ParallelEnd(branch=branch, region=region.number))
                 self.cursors[branch] = max(self.cursors.get(branch, 0.0), end_ms)
                 self.agents[branch] = self.agents.get(branch, 0) + region.agents

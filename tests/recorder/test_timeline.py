@@ -338,3 +338,42 @@ def test_tokens_of_images_and_sounds_are_told_apart() -> None:
     wire.call([user("see")], assistant("ok"), counts=usage(9, 1))
 
     assert [call.media_tokens for call in wire.calls()] == [4, None]
+
+
+def test_a_duplicate_takes_nothing_from_the_time_of_tools() -> None:
+    wire = Wire()
+    grown = [*wire.call(START, ASKING, start=0, end=1), *RESULTS]
+    lost = wire.ask(grown, at=2)
+    won = wire.ask(grown, at=2.5)
+    lost.cancelled(at_s=103.0)
+    wire.answer(won, assistant("b"), at=4)
+    wire.call([*grown, assistant("b"), user("c")], assistant("d"), start=5, end=6)
+
+    assert told(wire.close()) == [
+        (None, 0),
+        ("start", 0, 1),
+        ((0, 0), "agent", 1000.0, 1000.0),
+        ((0, 0), 1),
+        (None, "tool01", 0, 1000.0, 1500.0),
+        (None, "tool02", 0, 1000.0, 1500.0),
+        (None, 2),
+        (None, "think", 4000.0, 1000.0),
+        (None, 3),
+    ]
+
+
+def test_an_agent_that_is_not_waited_for_takes_nothing_from_the_time_of_tools() -> None:
+    wire = Wire()
+    grown = [*wire.call(START, ASKING, start=0, end=1), *RESULTS]
+    slow = wire.ask([START[0], user("help")], at=2)
+    wire.call(grown, assistant("b"), start=3, end=4)
+    wire.answer(slow, assistant("c"), at=5)
+
+    assert told(wire.close())[1:] == [
+        ("start", 0, 1),
+        ((0, 0), "agent", 1000.0, 1000.0),
+        ((0, 0), 1),
+        (None, "tool01", 0, 1000.0, 2000.0),
+        (None, "tool02", 0, 1000.0, 2000.0),
+        (None, 2),
+    ]
