@@ -10,12 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from aiohttp import web
 from completion_server import DONE, serving_completions, stream, token_event, usage_event
 from conversations import conversations
 from hypothesis import given, settings
 from loopback import recording
+from numpy.typing import NDArray
 
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
@@ -23,20 +25,22 @@ from rotoscope.replayer.schedule import Gaps
 from rotoscope.traces import Call, Forest, Trace
 from rotoscope.traces.formats.recognise import open_trace
 
+Ids = NDArray[np.uint32]
+
 
 @dataclass
 class Streams:
     """Answer at once, and keep every prompt with the output behind it."""
 
     returns_ids: bool
-    prompts: list[list[int]] = field(default_factory=list)
-    outputs: list[list[int]] = field(default_factory=list)
+    prompts: list[Ids] = field(default_factory=list)
+    outputs: list[Ids] = field(default_factory=list)
 
     async def answer(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         number, tokens = len(self.prompts), body["max_tokens"]
         ids = [5_000 + (7 * number + place) % 20_000 for place in range(tokens)]
-        self.prompts.append(body["prompt"])
-        self.outputs.append(ids)
+        self.prompts.append(np.array(body["prompt"], np.uint32))
+        self.outputs.append(np.array(ids, np.uint32))
         answered = token_event(*ids, finish_reason="length") if self.returns_ids else token_event(token_ids=None)
         return await stream(request, [answered, usage_event(len(body["prompt"]), tokens), DONE])
 
@@ -55,16 +59,20 @@ async def recorded_replay(trace: Trace, folder: Path, *, returns_ids: bool) -> t
     return calls, streams
 
 
-def common(a: Sequence[int], b: Sequence[int]) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+def common(a: Ids, b: Ids) -> int:
+    length = min(len(a), len(b))
+    different = np.flatnonzero(a[:length] != b[:length])
+    return int(different[0]) if len(different) else length
 
 
 def check(calls: Sequence[Call], streams: Streams) -> None:
     """Compare what a later prompt shares with each earlier stream, its output included where its ids came."""
     forest = Forest((), calls)
     assert [call.prompt_tokens for call in calls] == [len(prompt) for prompt in streams.prompts]
+    outputs = streams.outputs if streams.returns_ids else [np.empty(0, np.uint32)] * len(calls)
+    whole = [np.concatenate(both) for both in zip(streams.prompts, outputs, strict=True)]
     for a, b in combinations(range(len(calls)), 2):
-        stream_a = streams.prompts[a] + (streams.outputs[a] if streams.returns_ids else [])
+        stream_a = whole[a]
         true = common(stream_a, streams.prompts[b])
         assert min(forest.common_prefix(a, b), len(streams.prompts[b]), len(stream_a)) == true
 

@@ -28,7 +28,7 @@ from rotoscope.traces.formats.recognise import read_source
 from rotoscope.traces.formats.source import Source
 
 BLOCK = 512
-PART_ROWS = 400
+PART_ROWS = 200
 
 
 @dataclass
