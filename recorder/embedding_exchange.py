@@ -26,7 +26,6 @@ class EmbeddingExchange(Exchange):
     def __init__(self, run: Run, body: bytes, *, asked: AskedEmbedding, at_s: float) -> None:
         super().__init__(body)
         self._run = run
-        run.began(at_s)
         self._asked = asked
         self._at_s = at_s
         self._answer = EmbeddingAnswer()
@@ -52,6 +51,7 @@ class EmbeddingExchange(Exchange):
         return b""
 
     def _ended(self, at_s: float) -> EmbeddingEnded:
+        self._run.began(self._at_s)  # not before: what fails is not written, and what is written begins at zero
         tokens = self._answer.prompt_tokens
         return EmbeddingEnded(
             at_ms=self._run.ms(self._at_s),

@@ -8,7 +8,7 @@ from chat_wire import Wire, assistant, user
 
 from rotoscope.recorder import Exchange
 from rotoscope.traces import Embedding
-from rotoscope.traces.journal import EmbeddingEnded
+from rotoscope.traces.journal import CallOpened, EmbeddingEnded
 
 ANSWER = orjson.dumps({"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 8}})
 
@@ -58,6 +58,15 @@ def test_an_embedding_that_was_broken_off_is_none(how: str) -> None:
     getattr(exchange, how)(at_s=wire.now_s)
 
     assert written(wire) == []
+
+
+def test_a_run_begins_with_what_is_written_of_it() -> None:
+    wire = Wire()
+    finish(wire, embed(wire, {"input": "x"}), status=500)
+    wire.call([user("go")], assistant("ok"), start=10, end=11)
+
+    (opened,) = [record for record in wire.written().records if isinstance(record, CallOpened)]
+    assert opened.at_ms == 0
 
 
 def test_what_is_no_embedding_is_passed_on() -> None:
