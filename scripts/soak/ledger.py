@@ -71,9 +71,11 @@ class RunLedger:
         return not self.certain
 
     def likeness(self, trace: Trace) -> int:
-        """Return how much a trace looks like one of this run, by the calls that it holds as whole."""
+        """Return how much a trace looks like one of this run, by the numbers that it holds."""
         numbers = set(numbers_of([trace]))
-        return len(numbers & self.whole) - 10 * len(numbers - self.whole - self.maybe)
+        embedded = {event.prompt_tokens for event in trace.events if isinstance(event, Embedding)}
+        alike = len(numbers & self.whole) + len(embedded & set(self.embedded))
+        return alike - 10 * len(numbers - self.whole - self.maybe)
 
     def at_a_kill(self) -> RunLedger:
         """Return what is known when the gateway is killed now: what was open or just left may be there or not."""
