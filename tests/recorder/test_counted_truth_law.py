@@ -80,7 +80,7 @@ class Script:
         prompt = self.server.prompt_tokens(messages, self.tools)
         output = self.server.output_tokens(answer)
         counts = usage(prompt, output) if self.tells(len(self.prompts)) else None
-        fields = {"tools": self.tools} if self.tools else {}
+        fields: dict[str, Any] = {"tools": self.tools} if self.tools else {}
         grown = self.wire.call(messages, answer, counts=counts, **fields)
         self.wire.count()
         self.prompts.append(prompt)
