@@ -31,7 +31,7 @@ from rotoscope.traces.model import LinkEvidence
 
 _CUT_SHORT = ("cancelled", "error", "lost")
 _LEAST_SUMMARY_BYTES = 64
-_MOST_COMPARED = 256
+_MOST_COMPARED = 64
 """So many calls with the same prompt, or conversations with the same instructions, are compared."""
 _Start: TypeAlias = tuple[int | None, int, str]
 

@@ -30,6 +30,8 @@ LEAST_ANSWER_BYTES = 16
 """Shorter answers are alike by chance."""
 MOST_CANDIDATES = 1024
 """Of more calls that one may go on from, the latest are looked at."""
+MOST_REPEATED = 64
+"""Of more calls with the same prompt, the latest are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ class OriginFinder:
         if index < last_answer and (found := self._with_answer(parts[last_answer], streams)):
             return Origin("answer", tuple(found))
         if asked and index + 1 == len(ids):
+            asked = asked[-MOST_REPEATED:]
             return Origin("again", tuple(asked), self._beneath(call, asked, ids[leading:index], streams))
         if asked:
             return Origin("rewind", tuple(asked))
