@@ -2,7 +2,7 @@
 
 Where they change within a run, the prompts behind them share nothing with earlier ones, though nothing was said anew.
 Blanked are the value of Claude Code's billing header, dates and times in messages of the system, and in those of the
-user lines that say that they tell the date.
+user where a line says that it tells them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _DATE_OR_TIME = re.compile(
     rb"|\b\d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?\b" % (_MONTH, _MONTH)
 )
 _ANNOUNCED = re.compile(
-    rb"((?:today(?:'s|\xe2\x80\x99s)? (?:date )?is|(?:current|today's) (?:date|time)(?: and time)?)\b)[^\"\\\n]*",
+    rb"((?:today(?:'s|\xe2\x80\x99s)? (?:date )?is|(?:current|today's) (?:date|time)(?: and time)?)\b)([^\"\\\n]*)",
     re.IGNORECASE,
 )
-
+_TOLD = re.compile(_DATE_OR_TIME.pattern + rb"|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b")
 
 _YEAR_OR_TIME = re.compile(rb"\d\d\d\d|\d:\d\d")
 """Stands in every date and time; looking for it alone is quick."""
@@ -39,5 +39,5 @@ def blanked(part: Part) -> bytes | None:
         if _YEAR_OR_TIME.search(exact):
             exact = _DATE_OR_TIME.sub(_BLANK, exact)
     elif part.role == "user" and (b"oday" in exact or b"urrent" in exact):
-        exact = _ANNOUNCED.sub(rb"\1", exact)
+        exact = _ANNOUNCED.sub(lambda line: line[1] + _TOLD.sub(_BLANK, line[2]), exact)
     return None if exact == part.exact else exact

@@ -34,10 +34,19 @@ def test_other_numbers_stay(text: str) -> None:
 
 
 def test_of_the_users_messages_only_lines_that_tell_the_date_are_blanked() -> None:
-    one, other = (message_part(user(f"# env\nToday's date is {day}.\nGo on.")) for day in ("2026-11-30", "tomorrow"))
+    days = ("2026-11-30", "Tuesday", "Tue, Dec 1, 2026")
+    forms = {blanked(message_part(user(f"# env\nToday's date is {day}.\nGo on."))) for day in days}
 
-    assert blanked(one) == blanked(other) is not None
+    assert len(forms) == 1
+    assert None not in forms
     assert blanked(message_part(user("what happened on 2026-11-30?"))) is None
+
+
+def test_what_else_such_a_line_says_stays() -> None:
+    assert blanked(message_part(user("Today is a good day to cook for 8 people"))) is None
+    assert blanked(message_part(user("the current time of 2026-11-30 is known"))) != blanked(
+        message_part(user("the current time of 2026-11-30 is not"))
+    )
 
 
 def test_tools_are_left_as_they_are() -> None:
