@@ -7,6 +7,7 @@ be written to its folder goes to a temporary one.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import os
 import tempfile
@@ -89,6 +90,7 @@ class RecordedRun(Run):
         finally:
             with contextlib.suppress(OSError):
                 self.journal.close()
+            give_back_memory()
 
     def _finish(self) -> Finished:
         trace = self.recorder.close()
@@ -151,6 +153,12 @@ class Finished:
     """Where the trace is; None where no call was recorded, or it could not be written."""
     trouble: str
     """Why it is not where it should be, empty when all is well."""
+
+
+def give_back_memory() -> None:
+    """Return to the system what the C library keeps of freed memory, where it can: a trace takes much for a moment."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def begin(

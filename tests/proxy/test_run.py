@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import resource
 import tempfile
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import orjson
 import pytest
 
 from rotoscope.proxy.place import claim, is_being_written
-from rotoscope.proxy.run import RecordedRun, Run, begin, begin_in
+from rotoscope.proxy.run import RecordedRun, Run, begin, begin_in, give_back_memory
 from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.recorder import Recorder
@@ -225,3 +227,19 @@ def test_descriptors_are_given_back(tmp_path: Path) -> None:
         run.finish()
 
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries cannot be asked to")
+def test_memory_that_is_free_goes_back_to_the_system() -> None:
+    pieces = [bytes([number % 256]) * 50_000 for number in range(2000)]
+    kept = pieces[::100]
+    pieces.clear()
+    before = resident_bytes()
+    give_back_memory()
+
+    assert len(kept) == 20
+    assert before - resident_bytes() > 50_000_000
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
