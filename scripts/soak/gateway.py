@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -16,7 +17,6 @@ from typing import Any
 
 import aiohttp
 
-_WRITTEN = re.compile(r"run '([^']*)': .*?(\S+\.trace\.json)")
 _REFUSED = re.compile(r"(\d+) requests that the server refused")
 _TROUBLE = ("Traceback", "outside any call", "recorder failed", "cannot be written", "FAILED", "could not be")
 
@@ -34,6 +34,8 @@ class Gateway:
     folder: Path
     log: Path
     probe: Path
+    names: Path
+    """Tells which run each trace is of."""
     session: aiohttp.ClientSession
     waits_s: list[float] = field(default_factory=list)
     """How long it took to answer how it is."""
@@ -94,10 +96,11 @@ class Gateway:
         return await asyncio.wait_for(self.process.wait(), 120)
 
     def traces_of(self) -> dict[str, list[str]]:
-        """Return the files of traces by the names of their runs, as it said."""
+        """Return the files of traces by the names of their runs, as its private file of names says."""
         found: dict[str, list[str]] = {}
-        for name, path in _WRITTEN.findall(self.log.read_text()):
-            found.setdefault(name, []).append(Path(path).name)
+        for line in self.names.read_text().splitlines():
+            told = json.loads(line)
+            found.setdefault(str(told["run"]).rpartition("-session-")[2], []).append(told["trace"])
         return found
 
     def refused(self) -> int:
@@ -113,7 +116,21 @@ class Gateway:
 async def gateway(upstream: str, work: Path, *, idle_s: float, tokenizer: str) -> AsyncIterator[Gateway]:
     """Run the gateway; its traces go to a folder below `work`."""
     folder, log, probe = work / "recordings", work / "gateway.log", work / "probe.jsonl"
-    options = ("--upstream", upstream, "--port", "0", "-o", folder, "--idle", str(idle_s), "--tokenizer", tokenizer)
+    names = work / "names.jsonl"
+    options = (
+        "--upstream",
+        upstream,
+        "--port",
+        "0",
+        "-o",
+        folder,
+        "--idle",
+        str(idle_s),
+        "--tokenizer",
+        tokenizer,
+        "--names",
+        names,
+    )
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "scripts.soak.probe", probe, "proxy", *options),
@@ -128,7 +145,7 @@ async def gateway(upstream: str, work: Path, *, idle_s: float, tokenizer: str) -
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(force_close=True), timeout=aiohttp.ClientTimeout(total=120)
         ) as session:
-            yield Gateway(process, base_url.removesuffix("/v1"), folder, log, probe, session)
+            yield Gateway(process, base_url.removesuffix("/v1"), folder, log, probe, names, session)
     finally:
         if process.returncode is None:
             process.kill()

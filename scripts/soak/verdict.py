@@ -19,7 +19,7 @@ MOST_GROWTH_MIB = 16.0
 """Or by as much."""
 MOST_BLOCKS_A_CALL = 0.5
 """Blocks of memory that Python may keep for each call that has ended and was written,"""
-MOST_BLOCKS = 20_000
+MOST_BLOCKS = 50_000
 """beside so many in caches of a fixed size that fill up."""
 MOST_DESCRIPTORS = 3
 """How many descriptors more may be open at rest."""
