@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from rotoscope.recorder.calls import SeenCall
+from rotoscope.recorder.canonical import ID_BYTES
 from rotoscope.recorder.part_tree import PartNode, PartTree, common_length
 from rotoscope.traces.journal import PartRole
 from rotoscope.traces.model import MAX_COUNT
@@ -231,10 +232,17 @@ class Bounds:
         """Return how many tokens two parts of different text could share at most."""
         if self._tree[a].has_calls or self._tree[b].has_calls:
             return min(self.most_tokens(a), self.most_tokens(b))
-        if self._tree.is_cut(a, b) or "opaque" in (self._tree[a].role, self._tree[b].role):
+        if self._are_unlike(a, b) or self._tree.is_cut(a, b) or "opaque" in (self._tree[a].role, self._tree[b].role):
             return MAX_COUNT
         shared = self._tree.shared_bytes_at_most(a, b)
+        if self._tree[a].is_ids:
+            return -(-shared // ID_BYTES)
         return min(self.most_tokens(x) - (self._tree[x].loose_bytes - shared) for x in (a, b))
+
+    def _are_unlike(self, a: int, b: int) -> bool:
+        """Whether nothing is known of two parts: one is token ids, or plain text, and the other is not."""
+        one, other = self._tree[a], self._tree[b]
+        return one.is_ids != other.is_ids or (one.role == "text") != (other.role == "text")
 
     def _drops_thinking(self, mine: Sequence[int], theirs: Sequence[int], index: int) -> bool:
         """Whether a prompt holds the answer that stands at an index of another stream, but without its thinking."""

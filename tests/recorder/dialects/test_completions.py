@@ -178,6 +178,23 @@ def test_prompts_of_ids_that_a_server_begins_with_a_mark_are_as_long_as_it_says(
     assert [(call.prompt_tokens, call.prefix.source) for call in calls] == [(5, "text"), (3, "text")]
 
 
+def test_prompts_that_a_server_begins_with_a_mark_may_have_that_in_common() -> None:
+    wire = TextWire()
+    for token in (1, 2):
+        wire.complete([token] * 30, "x", counts=usage(31, 1))
+
+    assert 1 <= wire.calls()[1].prefix.greatest < 31
+
+
+def test_of_text_ids_and_messages_nobody_knows_how_alike_they_are() -> None:
+    wire = TextWire()
+    wire.complete(words("a", 40), "")
+    wire.complete(list(range(30)), "", counts=usage(31, 1))
+    wire.call([{"role": "user", "content": "q"}], {"role": "assistant", "content": "a"}, counts=usage(20, 1))
+
+    assert [call.prefix.greatest for call in wire.calls()] == [0, 31, 20]
+
+
 def test_prompts_of_both_kinds_are_no_request() -> None:
     with pytest.raises(NotACall, match="of text and of token ids"):
         parse_request(PATH, b'{"prompt":["a",[1]]}')
