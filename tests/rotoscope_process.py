@@ -21,7 +21,11 @@ from typing import Any, Protocol
 
 from rotoscope.proxy.addresses import BARE_VARIABLES, BASE_URL_VARIABLES
 
-LOADED_ONCE = ["rotoscope.cli", "rotoscope.proxy.record", "rotoscope.proxy.service", "rotoscope.proxy.suite"]
+LOADED_ONCE = [
+    "rotoscope.cli",
+    *(f"rotoscope.proxy.{name}" for name in ("record", "service", "suite")),
+    *(f"rotoscope.replayer.{name}" for name in ("run", "simulator.server")),
+]
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import rotoscope_process
 from aiohttp import web
-from completion_server import completions_in_a_thread, good_answer, stream, stream_and_hang, token_event
+from completion_server import (
+    completions_in_a_thread,
+    good_answer,
+    serving_completions,
+    stream,
+    stream_and_hang,
+    token_event,
+)
 from foreign_traces import request, weka
 
 from rotoscope.cli import main
@@ -204,19 +211,22 @@ def test_an_interruption_is_130_and_keeps_what_was_measured(run: Run, number: si
 
 
 def test_a_process_that_is_told_to_end_ends(run: Run) -> None:
-    processes: list[subprocess.Popen[str]] = []
+    interrupt = asyncio.Event()
 
     async def interrupting(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        processes[0].send_signal(signal.SIGTERM)
+        interrupt.set()
         return await stream_and_hang(request, [token_event(5)])
 
-    with completions_in_a_thread(interrupting) as server:
-        command = [sys.executable, "-m", "rotoscope", "replay", "run.trace.json", "--url", server.url]
-        command.append("--no-preflight")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            processes.append(process)
-            out, err = process.communicate(timeout=PATIENCE_S)
+    async def interrupted() -> rotoscope_process.Ended:
+        async with serving_completions(interrupting) as server:
+            arguments = ("replay", "run.trace.json", "--url", server.url, "--no-preflight")
+            async with rotoscope_process.rotoscope(*arguments) as process:
+                await asyncio.wait_for(interrupt.wait(), PATIENCE_S)
+                process.terminate()
+                return await rotoscope_process.ended(process)
 
-    assert process.returncode == 130
-    assert "interrupted" in err
-    assert "0 of 1 done, 1 cancelled" in out
+    done = asyncio.run(interrupted())
+
+    assert done.status == 130
+    assert "interrupted" in done.err
+    assert "0 of 1 done, 1 cancelled" in done.out

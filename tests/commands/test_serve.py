@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import json
 import signal
-import subprocess
 import sys
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
+from rotoscope_process import Ended, Running, ended, first_line, rotoscope
 
 from rotoscope.cli import main
 
@@ -19,22 +20,19 @@ from rotoscope.replayer.simulator.model import Answer
 def answer(request):
     return Answer(text=f"seed {request.seed}")
 """
-PATIENCE_S = 120.0
-"""Only a failure takes as long."""
 
 
-@contextlib.contextmanager
-def serving(*options: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+@contextlib.asynccontextmanager
+async def serving(*options: str) -> AsyncIterator[tuple[Running, str]]:
     """Run the command and yield it with the URL it prints."""
-    command = [sys.executable, "-m", "rotoscope", "serve", "--port", "0", *options]
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
+    async with rotoscope("serve", "--port", "0", *options) as process:
+        yield process, await first_line(process)
+
+
+async def asked(url: str, **body: object) -> Any:
+    """Return the answer to a completion."""
+    async with aiohttp.ClientSession() as session, session.post(f"{url}/v1/completions", json=body) as response:
+        return await response.json()
 
 
 @pytest.fixture
@@ -51,33 +49,44 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_a_signal_ends_it_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+def test_it_serves_until_a_signal_ends_it_cleanly(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "says.py").write_text(SCRIPT)
-    with serving("--script", "says:answer", "--seed", "7", "--speed", "max", folder=tmp_path) as (process, url):
-        body = json.dumps({"prompt": "Hi"}).encode()
-        with urllib.request.urlopen(f"{url}/v1/completions", data=body, timeout=PATIENCE_S) as response:
-            answer = json.load(response)
-        process.send_signal(number)
-        output, talk = process.communicate(timeout=PATIENCE_S)
+    monkeypatch.chdir(tmp_path)
+
+    async def run() -> tuple[str, Any, Ended]:
+        async with serving("--script", "says:answer", "--seed", "7", "--speed", "max") as (process, url):
+            answer = await asked(url, prompt="Hi")
+            process.send_signal(number)
+            return url, answer, await ended(process)
+
+    url, answer, done = asyncio.run(run())
 
     assert url.startswith("http://127.0.0.1:")
     assert answer["choices"][0]["text"] == "seed 7"
-    assert process.returncode == 0
-    assert output == ""
-    assert talk.startswith("rotoscope simulator: no model is computed")
-    assert "Traceback" not in talk
+    assert (done.status, done.out) == (0, "")
+    assert done.err.startswith("rotoscope simulator: no model is computed")
+    assert "Traceback" not in done.err
 
 
-def test_a_signal_ends_it_while_an_answer_is_on_its_way(tmp_path: Path) -> None:
-    with serving(folder=tmp_path) as (process, url):
-        body = json.dumps({"prompt": "Hi", "max_tokens": 100_000, "ignore_eos": True, "stream": True}).encode()
-        with urllib.request.urlopen(f"{url}/v1/completions", data=body, timeout=PATIENCE_S) as response:
-            assert response.readline().startswith(b"data: ")
+def test_a_signal_ends_it_while_an_answer_is_on_its_way() -> None:
+    body = {"prompt": "Hi", "max_tokens": 100_000, "ignore_eos": True, "stream": True}
+
+    async def run() -> Ended:
+        async with (
+            serving() as (process, url),
+            aiohttp.ClientSession() as session,
+            session.post(f"{url}/v1/completions", json=body) as response,
+        ):
+            assert (await response.content.readline()).startswith(b"data: ")
             process.send_signal(signal.SIGTERM)
-            _, talk = process.communicate(timeout=PATIENCE_S)
+            return await ended(process)
 
-    assert process.returncode == 0
-    assert "Traceback" not in talk
+    done = asyncio.run(run())
+
+    assert done.status == 0
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
