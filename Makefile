@@ -20,7 +20,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -68,6 +68,12 @@ INPUTS ?= 1000000
 fuzz: environment ## feed so many damaged inputs (INPUTS) to every reader of trace formats and every dialect
 	$(python) scripts/fuzz_readers.py --inputs $(INPUTS)
 	$(python) scripts/fuzz_dialects.py --inputs $(INPUTS)
+
+CALLS ?= 100000
+soak: environment ## let so many hostile requests (CALLS) pass the gateway, and kill it now and then; see docs/reliability.md
+	$(python) -m scripts.soak proxy --calls $(CALLS)
+	$(python) -m scripts.soak kill
+	$(python) -m scripts.soak record
 
 bench-engine: ## compare with real engines: vLLM, Dynamo's mocker and llama-server, in environments of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
