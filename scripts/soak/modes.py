@@ -21,7 +21,7 @@ from scripts.soak.crowd import Crowd, sizes_of
 from scripts.soak.gateway import Gateway, audited, clean_environment, gateway, rotoscope
 from scripts.soak.ledger import RunLedger, attempts_in
 from scripts.soak.plans import BIG_BODY_BYTES, Weather
-from scripts.soak.upstream import Upstream, upstream
+from scripts.soak.upstream import Seen, Upstream, upstream
 from scripts.soak.watching import Rest, Watch, at_rest, peak_mib, table_of
 
 TELL_EVERY = 5000
@@ -68,8 +68,8 @@ async def proxy(settings: Settings, work: Path) -> list[str]:
                     await stood.settle(longest_s=settings.idle_s * 4 + 60)
                     rests.append(await at_rest(watch, stood.probe))
             calls = await stood.calls()
+            seen = await _left_alone(server)
             wall_s, status = time.monotonic() - started_s, await stood.stop()
-            seen = server.seen()
         written = verdict.read_traces(stood.folder, crowd.ledgers, stood.traces_of())
         canaries = crowd.canaries.all()
         journals = [work / "journals"] if (work / "journals").exists() else []
@@ -99,6 +99,15 @@ def _said(canaries: list[str], said: str) -> list[str]:
     """Return whether a canary is in what was said, in any form."""
     hits = Canaries.of(canaries, tokenizers={}).in_text(said)
     return [f"what was said holds a canary: {hits[0]}"] if hits else []
+
+
+async def _left_alone(server: Upstream) -> Seen:
+    """Return what a server has seen, once nobody holds it any more; or after a while, as nobody may for long."""
+    for _ in range(50):
+        if not (seen := server.seen()).holding:
+            break
+        await asyncio.sleep(0.1)
+    return seen
 
 
 def _halves(settings: Settings) -> list[list[int]]:
