@@ -187,6 +187,7 @@ def _main(streams: _Streams, arguments: tuple[str, ...], environment: dict[str, 
     from rotoscope.cli import main
 
     streams.take()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["rotoscope", *arguments]
