@@ -270,8 +270,9 @@ def _why_not(error: OSError) -> str:
     """Return why it is not possible to listen, and which option helps."""
     if isinstance(error, socket.gaierror):
         return "no such host; name another with --host"
-    option = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
-    return f"{os.strerror(error.errno or 0).lower()}; name another with {option}"
+    reason = error.errno or errno.EADDRNOTAVAIL  # asyncio of Python 3.13 leaves out addresses of others, and the reason
+    option = "--host" if reason == errno.EADDRNOTAVAIL else "--port"
+    return f"{os.strerror(reason).lower()}; name another with {option}"
 
 
 def _may_be_a_call(request: web.BaseRequest) -> bool:
