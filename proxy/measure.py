@@ -177,6 +177,13 @@ class Measurer:
         return _tokens(await self._post("/tokenize", orjson.dumps(wanted), headers))
 
     async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Ask; once more where the server closed a kept connection just then, as this changes nothing there."""
+        try:
+            return await self._posted(path, body, headers)
+        except aiohttp.ServerDisconnectedError:
+            return await self._posted(path, body, headers)
+
+    async def _posted(self, path: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
         async with self._session.post(
             self._upstream.server_url(path),
             data=body,

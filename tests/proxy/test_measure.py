@@ -201,6 +201,23 @@ def test_broken_answer_does_not_end_the_measuring() -> None:
     assert "secret" not in notices[0]
 
 
+def test_server_that_closes_a_connection_is_asked_once_more() -> None:
+    seen: list[str] = []
+
+    async def closing(request: web.Request) -> web.StreamResponse:
+        seen.append(request.path)
+        if len(seen) in (1, 3):
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response({"prompt": "hello", "tokens": [1, 2]})
+
+    prompt = Prompt()
+    missed, _ = measured(closing, prompt)
+
+    assert (missed, prompt.ids) == (0, [[1, 2]])
+    assert seen == ["/apply-template", "/apply-template", "/tokenize", "/tokenize"]
+
+
 def test_server_that_is_gone_leaves_the_prompt_unmeasured() -> None:
     prompt = Prompt()
 
