@@ -172,7 +172,7 @@ class Campaigns:
                 fcntl.flock(file, fcntl.LOCK_SH)
                 if _is_in_place(file, place / _KEY):
                     return file, is_new
-            except BaseException:
+            except BaseException:  # an interruption too: no lock may outlive this
                 os.close(file)
                 raise
             os.close(file)
