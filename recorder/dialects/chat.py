@@ -9,12 +9,11 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, reasoning_of, tools_part
 from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.choices import ChoicesAnswer
 from rotoscope.recorder.dialects.domain import cache_domain, model_of
-from rotoscope.recorder.dialects.finish_reasons import finish_reason
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
 from rotoscope.recorder.dialects.stream_options import usage_asked
-from rotoscope.recorder.usage import Usage, chat_usage
 
 PATH = "/chat/completions"
 
@@ -124,71 +123,14 @@ class Choice(Output):
         return last + 1 if is_start or last < 0 else last
 
 
-@dataclass(slots=True)
-class ChatAnswer:
-    """An answer as it arrives, in pieces or whole."""
+class ChatAnswer(ChoicesAnswer[Choice]):
+    """An answer of a chat as it arrives."""
 
-    outputs: list[Choice]
-    usage: Usage | None = None
-    is_error: bool = False
-    is_done: bool = False
-    unread: int = 0
-    """Events that were no JSON objects."""
-    response_id: str = ""
+    __slots__ = ()
 
-    def take_event(self, data: bytes, at_s: float) -> bool:
-        """Take in an event of a response stream; return whether it is nothing but the usage."""
-        if not data:
-            return False
-        if data == b"[DONE]":
-            self.is_done = True
-            return False
-        try:
-            event = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            event = None
-        if not isinstance(event, dict):
-            self.unread += 1
-            return False
-        choices = event.get("choices")
-        if choices and isinstance(choices, list):
-            for choice in choices:
-                self._take_choice(choice, "delta", at_s)
-        usage = event.get("usage")
-        is_error = event.get("error") is not None
-        self.is_error = self.is_error or is_error
-        if isinstance(usage, dict):
-            self.usage = chat_usage(usage).or_else(self.usage)
-            return choices == [] and not is_error
-        return False
-
-    def take_whole(self, body: bytes, at_s: float) -> None:
-        """Take in an answer that came in one piece."""
-        try:
-            answer = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            answer = None
-        if not isinstance(answer, dict):
-            self.unread += 1
-            return
-        choices = answer.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            self._take_choice(choice, "message", at_s)
-        if isinstance(usage := answer.get("usage"), dict):
-            self.usage = chat_usage(usage)
-        self.is_error = bool(answer.get("error"))
-        self.is_done = not self.is_error
-
-    def _take_choice(self, choice: Any, key: str, at_s: float) -> None:
-        if not isinstance(choice, dict):
-            return
-        index = choice.get("index", 0)
-        if not isinstance(index, int) or not 0 <= index < len(self.outputs):
-            return
-        output = self.outputs[index]
-        if isinstance(message := choice.get(key), dict):
+    def add(self, output: Choice, choice: dict[str, Any], at_s: float, *, is_whole: bool) -> None:
+        if isinstance(message := choice.get("message" if is_whole else "delta"), dict):
             output.add(message, at_s)
-        output.finish_reason = finish_reason(choice.get("finish_reason"), output.finish_reason)
 
 
 DIALECT = Dialect(

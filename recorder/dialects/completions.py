@@ -14,12 +14,11 @@ import orjson
 
 from rotoscope.recorder.canonical import Part, id_bytes, ids_part, text_part
 from rotoscope.recorder.dialects.answer import Dialect
+from rotoscope.recorder.dialects.choices import ChoicesAnswer
 from rotoscope.recorder.dialects.domain import cache_domain, model_of
-from rotoscope.recorder.dialects.finish_reasons import finish_reason
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
 from rotoscope.recorder.dialects.stream_options import usage_asked
-from rotoscope.recorder.usage import Usage, chat_usage
 
 PATH = "/completions"
 
@@ -108,58 +107,13 @@ class TextOutput(Output):
         return ids_part(id_bytes(self.ids)) if self.ids else self.sent_back()
 
 
-@dataclass(slots=True)
-class TextAnswer:
-    """An answer as it arrives, in pieces or whole."""
+class TextAnswer(ChoicesAnswer[TextOutput]):
+    """An answer of text completions as it arrives."""
 
-    outputs: list[TextOutput]
-    usage: Usage | None = None
-    is_error: bool = False
-    is_done: bool = False
-    unread: int = 0
-    response_id: str = ""
+    __slots__ = ()
 
-    def take_event(self, data: bytes, at_s: float) -> bool:
-        """Take in an event of a response stream; return whether it is nothing but the usage."""
-        if not data:
-            return False
-        if data == b"[DONE]":
-            self.is_done = True
-            return False
-        event = self._object(data)
-        if event is None:
-            return False
-        self._take(event, at_s)
-        return isinstance(event.get("usage"), dict) and event.get("choices") == [] and event.get("error") is None
-
-    def take_whole(self, body: bytes, at_s: float) -> None:
-        """Take in an answer that came in one piece."""
-        answer = self._object(body)
-        if answer is not None:
-            self._take(answer, at_s)
-            self.is_done = not self.is_error
-
-    def _object(self, data: bytes) -> dict[str, Any] | None:
-        try:
-            event = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            event = None
-        if isinstance(event, dict):
-            return event
-        self.unread += 1
-        return None
-
-    def _take(self, event: dict[str, Any], at_s: float) -> None:
-        choices = event.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            index = choice.get("index", 0) if isinstance(choice, dict) else None
-            if isinstance(index, int) and 0 <= index < len(self.outputs):
-                output = self.outputs[index]
-                output.add(choice, at_s)
-                output.finish_reason = finish_reason(choice.get("finish_reason"), output.finish_reason)
-        self.is_error = self.is_error or event.get("error") is not None
-        if isinstance(usage := event.get("usage"), dict):
-            self.usage = chat_usage(usage).or_else(self.usage)
+    def add(self, output: TextOutput, choice: dict[str, Any], at_s: float, *, is_whole: bool) -> None:
+        output.add(choice, at_s)
 
 
 DIALECT = Dialect(

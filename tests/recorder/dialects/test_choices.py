@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rotoscope.recorder.dialects.finish_reasons import finish_reason
+from rotoscope.recorder.dialects.choices import finish_reason
 
 
 def test_a_reason_holds_until_another_is_told() -> None:
