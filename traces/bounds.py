@@ -8,12 +8,15 @@ a later stream b and another stream a:
   referent do; otherwise they part no later than b and any earlier stream do, at `high` of b.
 
 The least `high` on the way is not enough: two streams that part from a third at the same token may go on alike, and
-nothing is said of two outputs of one prompt that begin alike (R4).
+nothing is said of two outputs of one prompt that begin alike (R4). So a referent whose whole prompt may be the beginning
+of the stream that it refers to may share all of its own stream with that one; where prompts that go on behind two such
+outputs part is known of the later one alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rotoscope.traces.forest import Node
 from rotoscope.traces.model import Prefix, SharedPrefixLink, Trace
@@ -45,15 +48,23 @@ class PromptBounds:
     def _way(self, a: Node, b: Node) -> list[Prefix | SharedPrefixLink]:
         """Leave the later of two streams for the one that it begins like, until both are the same or one is none."""
         links: list[Prefix | SharedPrefixLink] = []
+        prompts = (a, b)
         while a != b:
             if self._rank[a] > self._rank[b]:
                 a, b = b, a
-            links.append(self._links[b])
+            links.append(self._links[b] if b in prompts else self._link_of_stream(b))
             of = links[-1].of
             if of is None:
                 break
             b = of
         return links
+
+    def _link_of_stream(self, node: Node) -> Prefix | SharedPrefixLink:
+        """Return the link of a stream that another one goes on from, and not of its prompt alone."""
+        link = self._links[node]
+        if isinstance(node, int) and isinstance(link, Prefix) and link.greatest == self._calls[node].prompt_tokens:
+            return replace(link, high=self._calls[node].stream_tokens)
+        return link
 
 
 def _high(way: Sequence[Prefix | SharedPrefixLink]) -> int:
