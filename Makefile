@@ -12,15 +12,17 @@ ENGINE_VENV ?= $(VENV)-engine
 AIPERF_VENV ?= $(VENV)-aiperf
 CLIENTS_VENV ?= $(VENV)-clients
 CLIENTS ?= $(basename $(notdir $(wildcard scripts/clients/*.txt)))
+AGENTS_VENV ?= $(VENV)-agents
+CODING_AGENTS ?= $(notdir $(wildcard scripts/coding_agents/*))
 FEW_CLIENTS := openai anthropic openai-agents langgraph mini-swe-agent
 python := $(VENV)/bin/python
-without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients
+without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients --ignore tests/coding_agents
 pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-coding-agents test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -56,6 +58,11 @@ test-clients: environment ## record real clients (CLIENTS, else all), each in an
 
 test-few-clients: ## the same for those that are small
 	@$(MAKE) test-clients CLIENTS="$(FEW_CLIENTS)"
+
+test-coding-agents: environment ## record real coding agents (CODING_AGENTS, else all), each in a folder of its own; needs Node
+	@for agent in $(CODING_AGENTS); do scripts/coding_agents.sh $$agent $(AGENTS_VENV)/$$agent || exit 1; done
+	ROTOSCOPE_CODING_AGENTS=$(AGENTS_VENV) ROTOSCOPE_CODING_AGENT_NAMES="$(CODING_AGENTS)" \
+		scripts/offline.sh $(python) -m pytest -n 0 tests/coding_agents
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +23,7 @@ PATIENCE_S = 300.0
 """Only a client that hangs takes as long."""
 RUN_AGENT = """\
 ln "$RECORDINGS"/*.journal.jsonl "$RECORDINGS"/kept.jsonl
-exec "$0" "$1" >"$AGENT_LOG" 2>&1
+exec "$0" "$@" >"$AGENT_LOG" 2>&1
 """
 """Keep the journal, which goes when the trace is there; the agent's own output holds content and goes elsewhere."""
 AGENT_CANARIES = 7
@@ -59,7 +61,7 @@ def record_clients(environments: Path, names: Sequence[str], folder: Path) -> di
 
 
 async def _record(name: str, python: Path, folder: Path) -> Recorded:
-    canaries = [_canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
+    canaries = [canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
     of_agent, of_server = canaries[:AGENT_CANARIES], canaries[AGENT_CANARIES:]
     words = Words(*of_server)
     home = folder / "home"
@@ -67,35 +69,66 @@ async def _record(name: str, python: Path, folder: Path) -> Recorded:
     log = home / "agent.log"
     agent = AGENTS / f"{name.replace('-', '_')}_agent.py"
     async with scripted_server(Script(words), says_in_errors=words.error) as server:
-        command = [sys.executable, "-m", "rotoscope", "record", "--upstream", f"{server.url}/v1"]
-        command += ["-o", str(folder / "recordings")]
-        command += ["--", "sh", "-c", RUN_AGENT, str(python), str(agent)]
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=home,
-            env=_environment(home)
-            | {"CLIENT_CANARIES": " ".join(of_agent), "AGENT_LOG": str(log), "RECORDINGS": str(folder / "recordings")},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+        status, said = await record_command(
+            [str(python), str(agent)],
+            upstream=f"{server.url}/v1",
+            folder=folder / "recordings",
+            environment=environment(home) | {"CLIENT_CANARIES": " ".join(of_agent), "AGENT_LOG": str(log)},
         )
-        try:
-            said, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-        except TimeoutError:
-            process.terminate()
-            said, _ = await process.communicate()
     agent_said = log.read_text()[-4000:] if log.exists() else "the agent was not started"
-    assert process.returncode == 0, f"{said.decode()}\n{agent_said}"
+    assert status == 0, f"{said.decode()}\n{agent_said}"
     (path,) = (folder / "recordings").glob("*.trace.json")
     return Recorded(name, load(path), server.seen, folder / "recordings", said, canaries)
 
 
-def _environment(home: Path) -> dict[str, str]:
+async def record_command(
+    command: Sequence[str],
+    *,
+    upstream: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    options: Sequence[str] = (),
+    interrupted_by: asyncio.Event | None = None,
+    patience_s: float = PATIENCE_S,
+) -> tuple[int, bytes]:
+    """Run a command under `rotoscope record`; return its exit status and what `rotoscope record` said.
+
+    What the command says goes to the file that AGENT_LOG names. It gets SIGINT when `interrupted_by` is set. All that
+    it has begun is ended with it, and with this task, and when it takes too long.
+    """
+    arguments = [sys.executable, "-m", "rotoscope", "record", "--upstream", upstream, "-o", str(folder), *options]
+    process = await asyncio.create_subprocess_exec(
+        *[*arguments, "--", "sh", "-c", RUN_AGENT, *command],
+        cwd=environment["HOME"],
+        env={**environment, "RECORDINGS": str(folder)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    interrupting = asyncio.create_task(_interrupt(process, interrupted_by))
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), patience_s)
+    finally:
+        interrupting.cancel()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode is not None
+    return process.returncode, said
+
+
+async def _interrupt(process: asyncio.subprocess.Process, when: asyncio.Event | None) -> None:
+    if when is not None:
+        await when.wait()
+        process.send_signal(signal.SIGINT)
+
+
+def environment(home: Path) -> dict[str, str]:
     """Return an environment without anything of the person who runs the tests."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
     return kept | {"HOME": str(home), "TMPDIR": str(home), "NO_PROXY": "127.0.0.1"}
 
 
-def _canary() -> str:
+def canary() -> str:
     """Return a word that occurs nowhere else, and that tokenizers and file formats leave in one piece."""
     return "kanari" + secrets.token_hex(6)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -32,7 +32,8 @@ MODEL = "scripted-model"
 SPEED = 20.0
 """A token takes about 0.2 ms, so that a long answer is still going on when its client leaves."""
 REFUSE = re.compile(rb"refuse this twice, please: [0-9]+")
-"""A request that holds this is answered with 429, then with 500, then as any other."""
+"""A request that holds this is answered with each of REFUSALS, then as any other."""
+REFUSALS = {429: "rate_limit_error", 500: "api_error"}
 MEET = re.compile(rb"Where does the (Leie|Scheldt) end")
 """The first requests of a dialect that hold the one and the other wait for each other, however slow the client is."""
 CALLS = ("/chat/completions", "/completions", "/responses", "/messages")
@@ -74,6 +75,7 @@ class ScriptedServer(Simulator):
     """The simulator with a script; `seen` is what came, in the order in which it came."""
 
     url = ""
+    refusals: Mapping[int, str] = REFUSALS
 
     def __init__(self, script: Script, *, says_in_errors: str) -> None:
         super().__init__(SimulatorOptions(model=MODEL, speed=SPEED, blocks=65536))
@@ -118,15 +120,12 @@ class ScriptedServer(Simulator):
 
     def _fault(self, seen: Seen) -> web.Response | None:
         found = REFUSE.search(seen.body) if seen.is_call else None
-        if found is None or self._refused[found[0]] == 2:
+        if found is None or self._refused[found[0]] == len(self.refusals):
             return None
+        status, kind = list(self.refusals.items())[self._refused[found[0]]]
         self._refused[found[0]] += 1
-        is_first = self._refused[found[0]] == 1
-        kind = "rate_limit_error" if is_first else "api_error"
         error = {"type": kind, "message": f"not now: {self._says_in_errors}", "code": kind, "param": None}
-        return web.json_response(
-            {"type": "error", "error": error}, status=429 if is_first else 500, headers={"retry-after-ms": "20"}
-        )
+        return web.json_response({"type": "error", "error": error}, status=status, headers={"retry-after-ms": "20"})
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
         """Answer a response that may go on from a stored one; what is streamed is not stored."""
@@ -160,13 +159,20 @@ class ScriptedServer(Simulator):
 async def scripted_server(script: Script, *, says_in_errors: str = "busy") -> AsyncIterator[ScriptedServer]:
     """Run a scripted server; `says_in_errors` stands in the messages of its faults."""
     server = ScriptedServer(script, says_in_errors=says_in_errors)
+    async with serving(server):
+        yield server
+
+
+@asynccontextmanager
+async def serving(server: ScriptedServer) -> AsyncIterator[None]:
+    """Let a server listen on a free port, which its URL then names."""
     runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     engine = asyncio.create_task(server.engine.run())
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        yield server
+        yield
     finally:
         engine.cancel()
         with suppress(asyncio.CancelledError):

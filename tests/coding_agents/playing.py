@@ -1,0 +1,91 @@
+"""One play of one coding agent behind `rotoscope record`, in front of a scripted server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from clients.recorded import Recorded, environment, record_command
+from clients.scripted_server import Seen, serving
+from coding_agents.agent_server import AgentServer
+from coding_agents.agents import Agent, Canaries, Play, make_project
+
+from rotoscope.traces import load
+
+FROM_OUTSIDE = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+"""Set by scripts/offline.sh where it cannot take the network away."""
+
+
+@dataclass(frozen=True)
+class Played(Recorded):
+    """What each side saw of a play."""
+
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """What `--names` wrote: models, tools, and who worked in which branch."""
+    output: str = ""
+    """What the agent wrote on its terminal."""
+
+
+def perform(agent: Agent, play: Play, *, installed: Path, folder: Path) -> Played:
+    """Let an agent do a play and record it; `installed` is the folder that the agent was installed in."""
+    canaries = Canaries()
+    home = folder / "home"
+    (home / "bin").mkdir(parents=True)
+    (program,) = installed.glob(agent.program)
+    (home / "bin" / agent.command).symlink_to(program)
+    project, commit = make_project(home, canaries)
+    variables = {**_environment(home, canaries, project), **play.environment}
+    seen, status, said = asyncio.run(_record(agent, play, canaries, folder, variables))
+    output = (home / "agent.log").read_text(errors="replace") if (home / "agent.log").exists() else ""
+    assert (status != 0) == play.fails, f"{said.decode()}\n{output[-4000:]}"
+    (path,) = (folder / "recordings").glob("*.trace.json")
+    return Played(
+        agent.name,
+        load(path),
+        seen,
+        folder / "recordings",
+        said,
+        [*_words(canaries), commit],
+        names=orjson.loads((folder / "names.jsonl").read_bytes()),
+        output=output,
+    )
+
+
+async def _record(
+    agent: Agent, play: Play, canaries: Canaries, folder: Path, variables: dict[str, str]
+) -> tuple[Sequence[Seen], int, bytes]:
+    says = canaries.said.error
+    server = AgentServer(play.script(canaries), says_in_errors=says, flowing_call=play.interrupted_in_call)
+    server.refusals = play.refusals
+    async with serving(server):
+        status, said = await record_command(
+            ["sh", "-c", f'cd "$PROJECT"\n{play.lines}'],
+            upstream=f"{server.url}{agent.upstream}",
+            folder=folder / "recordings",
+            environment={**variables, **agent.environment(folder / "home", server.url, f"sk-{canaries.in_key}")},
+            options=["--names", str(folder / "names.jsonl")],
+            interrupted_by=server.flowing if play.interrupted_in_call else None,
+            patience_s=play.patience_s,
+        )
+    return server.seen, status, said
+
+
+def _environment(home: Path, canaries: Canaries, project: Path) -> dict[str, str]:
+    theirs = environment(home)
+    return (
+        theirs
+        | {name: os.environ[name] for name in FROM_OUTSIDE if name in os.environ}
+        | {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "CACHE", "DATA", "STATE")}
+        | {"PATH": f"{home / 'bin'}{os.pathsep}{theirs['PATH']}", "PROJECT": str(project), "TERM": "dumb"}
+        | {"AGENT_LOG": str(home / "agent.log"), "IN_PROMPT": canaries.in_prompt}
+    )
+
+
+def _words(canaries: Canaries) -> list[str]:
+    *of_agent, said = astuple(canaries)
+    return [*of_agent, *said]
