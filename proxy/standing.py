@@ -6,21 +6,19 @@ import asyncio
 import contextlib
 import logging
 import resource
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
-from rotoscope.proxy.count import CounterProcess, Counting
 from rotoscope.proxy.desk import desk_of
 from rotoscope.proxy.door import Door
 from rotoscope.proxy.gateway import Gateway, Notice
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.names_file import NamesFile
-from rotoscope.proxy.place import Numbers
-from rotoscope.proxy.run import Finished, RecordedRun, begin_in
+from rotoscope.proxy.recording import Recording, beside, recording
+from rotoscope.proxy.run import Finished, RecordedRun
 from rotoscope.proxy.runs import Runs
 from rotoscope.proxy.telling import tell_kind_of_error
 from rotoscope.proxy.upstream import Upstream, open_session
@@ -33,8 +31,6 @@ DRAIN_S = 2.0
 """How long requests that are open at the end may take; a process that was left behind may still be talking."""
 MEASURING_S = 60.0
 """How long measuring may go on after a run's last answer."""
-COUNTING_S = 10.0
-"""The same for counting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,12 @@ class Standing:
     @property
     def tokenizer_name(self) -> str | None:
         """What the tokenizer is called in traces."""
-        return None if self.tokenizer is None else self.tokenizer.name
+        return self.recording.tokenizer_name
+
+    @property
+    def recording(self) -> Recording:
+        """How its runs are recorded."""
+        return Recording(self.folder, self.campaign, self.tokenizer, self.by_session, self.idle_s, self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +94,11 @@ async def standing(
     async with (
         open_session(how.upstream) as session,
         _measuring(how, session, notice) as measurer,
-        _counting(how, notice) as counting,
+        recording(how.recording, finished=finished, notice=notice, first=first, settle=lambda: _settle(measurer)) as (
+            runs,
+            counting,
+        ),
     ):
-        numbers = Numbers(how.folder)
-        runs = Runs(
-            lambda: begin_in(
-                how.folder,
-                how.campaign,
-                tokenizer=how.tokenizer_name,
-                keeps_names=how.names is not None,
-                numbers=numbers,
-            ),
-            finished=_noted(how.names, finished),
-            settle=lambda: _settle(measurer, counting),
-            by_session=how.by_session,
-            idle_s=how.idle_s,
-        )
-        if first is not None:
-            runs.adopt(first)
         gateway = Gateway(
             how.upstream,
             runs,
@@ -124,11 +112,9 @@ async def standing(
         stood = Stood(gateway, runs)
         try:
             await gateway.start(how.host, how.ports)
-            async with _ending_idle_ones(how, runs):
-                yield stood
+            yield stood
         finally:
             await gateway.stop(drain_s=how.drain_s, hurry=stood.hurry)
-            await runs.end_all()
 
 
 def keep_prompts_off_the_disk() -> None:
@@ -137,60 +123,16 @@ def keep_prompts_off_the_disk() -> None:
 
 
 @contextlib.asynccontextmanager
-async def _ending_idle_ones(how: Standing, runs: Runs) -> AsyncIterator[None]:
-    if how.idle_s is None:
-        yield
-        return
-    async with _task(runs.end_idle_ones()):
-        yield
-
-
-@contextlib.asynccontextmanager
 async def _measuring(how: Standing, session: aiohttp.ClientSession, notice: Notice) -> AsyncIterator[Measurer | None]:
     if not how.measure:
         yield None
         return
     measurer = Measurer(how.upstream, session, notice=notice)
-    async with _task(measurer.run()):
+    async with beside(measurer.run()):
         yield measurer
 
 
-@contextlib.asynccontextmanager
-async def _counting(how: Standing, notice: Notice) -> AsyncIterator[Counting | None]:
-    if how.tokenizer is None:
-        yield None
-        return
-    counting = Counting(CounterProcess(how.tokenizer), notice=notice)
-    async with _task(counting.run()):
-        yield counting
-
-
-def _noted(names: NamesFile | None, finished: Callable[[Finished, str], None]) -> Callable[[Finished, str], None]:
-    """Let the names of each run be written down before it is told."""
-    if names is None:
-        return finished
-
-    def noted(one: Finished, name: str) -> None:
-        names.add(one)
-        finished(one, name)
-
-    return noted
-
-
-async def _settle(measurer: Measurer | None, counting: Counting | None) -> None:
-    """Wait for what is still to be learnt of calls that have ended."""
+async def _settle(measurer: Measurer | None) -> None:
+    """Wait for prompts that are still to be measured."""
     if measurer is not None:
         await measurer.settle(timeout_s=MEASURING_S)
-    if counting is not None:
-        await counting.finish(timeout_s=COUNTING_S)
-
-
-@contextlib.asynccontextmanager
-async def _task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Do something beside the block for as long as it runs."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
