@@ -71,6 +71,7 @@ class Gateway:
         desk: Desk | None = None,
         measurer: Measurer | None = None,
         counting: Counting | None = None,
+        asks_usage: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._upstream = upstream
@@ -81,6 +82,9 @@ class Gateway:
         self._desk = desk
         self._measurer = measurer
         self._counting = counting
+        self._asks_usage = asks_usage
+        self._refusing: set[str] = set()
+        """Paths where the upstream refuses to be asked for the usage of response streams."""
         self._clock = clock
         self._said: set[str] = set()
         self._open: set[asyncio.Task[Any]] = set()
@@ -202,16 +206,16 @@ class Gateway:
             return await self._forward(request, target.path, Exchange(b""), body)
         run.began(self._clock())
         try:
-            exchange = run.recorder.request(
-                target.path.partition("?")[0], plain, at_s=self._clock(), headers=request.headers
-            )
+            path = target.path.partition("?")[0]
+            asks = self._asks_usage and path not in self._refusing
+            exchange = run.recorder.request(path, plain, at_s=self._clock(), headers=request.headers, asks_usage=asks)
             self.calls += exchange.recorded
             run.calls += exchange.recorded
             if exchange.recorded and self._counting is not None:
                 self._counting.prepare()
-            is_changed = exchange.upstream_body is not plain
-            sent = exchange.upstream_body if is_changed else body
-            return await self._forward(request, target.path, exchange, sent, run=run, is_changed=is_changed)
+            if exchange.upstream_body is plain:
+                return await self._forward(request, target.path, exchange, body, run=run)
+            return await self._forward(request, target.path, exchange, exchange.upstream_body, run=run, as_it_came=body)
         finally:
             run.ended(self._clock())
 
@@ -223,15 +227,21 @@ class Gateway:
         sent: bytes | aiohttp.StreamReader,
         *,
         run: Run | None = None,
-        is_changed: bool = False,
+        as_it_came: bytes | None = None,
     ) -> web.StreamResponse:
-        """Forward a request; a body that the recorder has changed is unpacked, and its answer may be cut short."""
+        """Forward a request; `as_it_came` is the client's own body where the recorder has added to it."""
         relay = Relay(request, exchange, session=self._session, clock=self._clock)
         try:
             url = URL(self._upstream.origin + path, encoded=True)
-            return await relay.run(url, sent, shortens=is_changed, is_unpacked=is_changed)
+            return await relay.run(url, sent, as_it_came=as_it_came)
         finally:
+            if relay.is_addition_refused:
+                self._ask_no_more(path.partition("?")[0])
             self._look_back(relay, exchange, run, request.headers)
+
+    def _ask_no_more(self, path: str) -> None:
+        self._refusing.add(path)
+        self._say("the server refuses to be asked for the usage of response streams: it is asked no more")
 
     def _look_back(self, relay: Relay, exchange: Exchange, run: Run | None, headers: Mapping[str, str]) -> None:
         """Tell of a failure, and let prompt and texts be counted, also where the client left before the end."""

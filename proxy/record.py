@@ -37,6 +37,8 @@ class RecordOptions:
     """What counts texts where the server does not."""
     names: NamesFile | None = None
     """Where names are written, if they are asked for."""
+    asks_usage: bool = True
+    """Ask for the usage of response streams where the client does not."""
 
 
 def record(options: RecordOptions) -> int:
@@ -51,6 +53,7 @@ def record(options: RecordOptions) -> int:
         options.measure,
         options.tokenizer,
         names=options.names,
+        asks_usage=options.asks_usage,
     )
     place, keeps_names = claim(options.folder), options.names is not None
     run = begin(place, options.campaign, tokenizer=how.tokenizer_name, keeps_names=keeps_names)

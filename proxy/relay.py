@@ -2,7 +2,8 @@
 
 Every byte of the answer passes unchanged, but for what the recorder holds back of an answer it asked to be longer (the
 usage chunk). The recorder reads plain text: the gateway asks for identity encoding, and takes others off where they come
-all the same. Nothing is tried twice, no redirect is followed, and a client that hangs up ends the upstream's request.
+all the same. No redirect is followed, a client that hangs up ends the upstream's request, and nothing is tried twice but
+a request that the recorder has added to: where it is refused, it is sent once more as it came.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from rotoscope.recorder.exchange import Exchange
 
 LARGE_BODY_BYTES = 1 << 20
 """Larger bodies are handed to the socket in pieces; in one piece they would hold up every other call."""
+
+REFUSING = (400, 422)
+"""How servers answer that do not know a field of a request."""
 
 _UPSTREAM_FAILED = (aiohttp.ClientError, OSError, asyncio.TimeoutError, Undecodable)
 
@@ -60,6 +64,8 @@ class Relay:
     """Why the upstream could not answer, in words for people; empty when it could."""
     is_complete = False
     """Whether the answer came to its end."""
+    is_addition_refused = False
+    """Whether the upstream took the request as it came, and not with what the recorder had added."""
 
     def __init__(
         self,
@@ -74,6 +80,7 @@ class Relay:
         self._is_heard = exchange.listens
         self._session = session
         self._clock = clock
+        self._is_tried_again = False
         self._decoder: Decoder | None = None
         self._answer: aiohttp.ClientResponse | None = None
         self._response: web.StreamResponse = web.Response(status=502)
@@ -84,20 +91,18 @@ class Relay:
         return self._answer is not None and self._answer.status == 200
 
     async def run(
-        self, url: URL, body: bytes | aiohttp.StreamReader, *, shortens: bool, is_unpacked: bool = False
+        self, url: URL, body: bytes | aiohttp.StreamReader, *, as_it_came: bytes | None = None
     ) -> web.StreamResponse:
         """Send the request to `url` with `body`, pass the answer on and return it.
 
-        `shortens` says that the recorder may hold bytes of the answer back, so that its length is not known before,
-        `is_unpacked` that the body has been taken off its encoding.
+        `as_it_came` is the client's own body where the recorder has added something. Then `body` has been taken off its
+        encoding, and the recorder may hold bytes of the answer back, so that its length is not known before.
         """
-        headers = self._headers(body, is_unpacked=is_unpacked)
         try:
-            async with self._session.request(
-                self._request.method, url, data=_payload(body), headers=headers, allow_redirects=False
-            ) as self._answer:
-                await self._begin(self._answer, shortens=shortens)
-                await self._pass(self._answer)
+            is_taken = await self._send(url, body, is_changed=as_it_came is not None)
+            if not is_taken and as_it_came is not None:
+                self._exchange.take_back()
+                await self._send(url, as_it_came, is_changed=False)
         except asyncio.CancelledError:
             self._client_left()
             raise
@@ -106,6 +111,21 @@ class Relay:
         except _UPSTREAM_FAILED as error:
             self._upstream_failed(reason_of(error))
         return self._response
+
+    async def _send(self, url: URL, body: bytes | aiohttp.StreamReader, *, is_changed: bool) -> bool:
+        """Send the request and pass the answer on; return False where it is refused for what may have been added."""
+        headers = self._headers(body, is_unpacked=is_changed)
+        async with self._session.request(
+            self._request.method, url, data=_payload(body), headers=headers, allow_redirects=False
+        ) as answer:
+            if is_changed and answer.status in REFUSING:
+                self._is_tried_again = True
+                return False
+            self._answer = answer
+            self.is_addition_refused = self._is_tried_again and answer.ok
+            await self._begin(answer, shortens=is_changed)
+            await self._pass(answer)
+        return True
 
     def _headers(self, body: bytes | aiohttp.StreamReader, *, is_unpacked: bool) -> CIMultiDict[str]:
         without = OF_THE_GATEWAY

@@ -56,6 +56,8 @@ class Standing:
     drain_s: float = DRAIN_S
     names: NamesFile | None = None
     """Where the names of the runs are written, if they are asked for."""
+    asks_usage: bool = True
+    """Ask for the usage of response streams where the client does not."""
 
     @property
     def tokenizer_name(self) -> str | None:
@@ -108,6 +110,7 @@ async def standing(
             desk=lambda request, path: desk_of(gateway, runs)(request, path),
             measurer=measurer,
             counting=counting,
+            asks_usage=how.asks_usage,
         )
         stood = Stood(gateway, runs)
         try:

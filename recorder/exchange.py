@@ -28,6 +28,9 @@ class Exchange:
         self.upstream_body = upstream_body
         """What to send upstream."""
 
+    def take_back(self) -> None:
+        """Tell that the request is sent as it came, because the server refuses what was added to it."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -75,12 +78,15 @@ class RecordedExchange(Exchange):
         run: Run,
         upstream_body: bytes,
         *,
+        came: bytes,
         asked: Asked,
         calls: range,
         at_s: float,
     ) -> None:
+        """Record calls; `upstream_body` is the body that `came`, or asks for more."""
         super().__init__(upstream_body)
         self._run = run
+        self._came = came
         self._asked = asked
         self._was_measured = bool(asked.ids)
         self._ids = asked.ids
@@ -106,6 +112,10 @@ class RecordedExchange(Exchange):
     @property
     def recorded(self) -> bool:
         return True
+
+    def take_back(self) -> None:
+        self.upstream_body = self._came
+        self._asked = replace(self._asked, is_without_usage=False)
 
     @property
     def measurable(self) -> DialectName | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.conversation_exchange import ConversationExchange, begins_empty, changed_conversation
@@ -72,8 +72,13 @@ class Recorder:
         """What could not be recorded, each once, without content."""
         return self._run.trouble
 
-    def request(self, path: str, body: bytes, *, at_s: float, headers: Mapping[str, str] = {}) -> Exchange:
-        """Take in a request as it arrives; `at_s` is monotonic. Never raises."""
+    def request(
+        self, path: str, body: bytes, *, at_s: float, headers: Mapping[str, str] = {}, asks_usage: bool = True
+    ) -> Exchange:
+        """Take in a request as it arrives; `at_s` is monotonic. Never raises.
+
+        `asks_usage` lets it ask for the usage of a response stream where the client does not.
+        """
         path = path.partition("?")[0].rstrip("/")
         if is_embedding(path) and body and not self._run.is_closed:
             return self._embed(body, at_s, headers)
@@ -85,8 +90,10 @@ class Recorder:
             return self._pass(path, body)
         try:
             asked = self._run.reader.read(dialect, path, body, headers)
+            asked = asked if asks_usage else replace(asked, is_without_usage=False)
             upstream = with_usage(body, has_stream_options=asked.has_stream_options) if asked.is_without_usage else body
-            return RecordedExchange(self._run, upstream, asked=asked, calls=self._run.open(asked, at_s), at_s=at_s)
+            calls = self._run.open(asked, at_s)
+            return RecordedExchange(self._run, upstream, came=body, asked=asked, calls=calls, at_s=at_s)
         except NotACall as error:
             self._run.warn(f"a request was not recorded: {error}")
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt

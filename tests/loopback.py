@@ -121,7 +121,9 @@ class Recording:
 
 
 @contextlib.asynccontextmanager
-async def recording(upstream: str, journal: Path, *, measure: bool = False) -> AsyncIterator[Recording]:
+async def recording(
+    upstream: str, journal: Path, *, measure: bool = False, asks_usage: bool = True
+) -> AsyncIterator[Recording]:
     """Run a gateway in front of `upstream`."""
     chosen = upstream_given(upstream)
     notices: list[str] = []
@@ -133,6 +135,7 @@ async def recording(upstream: str, journal: Path, *, measure: bool = False) -> A
             session=session,
             notice=notices.append,
             measurer=measurer if measure else None,
+            asks_usage=asks_usage,
         )
         try:
             await gateway.start()

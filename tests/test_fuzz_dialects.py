@@ -41,7 +41,15 @@ def test_a_recorder_that_changes_bytes_is_found_and_its_input_kept(fuzz: ModuleT
             return data[1:]
 
     class Careless(Recorder):
-        def request(self, path: str, body: bytes, *, at_s: float, headers: Mapping[str, str] = {}) -> Exchange:
+        def request(
+            self,
+            path: str,
+            body: bytes,
+            *,
+            at_s: float,
+            headers: Mapping[str, str] = {},
+            asks_usage: bool = True,
+        ) -> Exchange:
             return Forgetful(body)
 
     assert fuzz.fuzz("chat", 20, 1, tmp_path, begin=lambda: Careless(JournalWriter(BytesIO()))) > 0

@@ -118,9 +118,17 @@ class Plan:
         """Whether the gateway asks for usage in the client's place, and withholds it."""
         return self.is_stream and not self.asks_usage and self.dialect in ("chat", "completions")
 
+    @property
+    def is_sent_again(self) -> bool:
+        """Whether the gateway sends it once more as it came, as it is refused with what was added."""
+        return self.may_lose_usage and self.server == "refuses" and self.client != "sends no call"
+
 
 def header_of(plan: Plan, body_digest: str) -> str:
-    """Return a plan as the value of a header, with the digest of the body that the server should get."""
+    """Return a plan as the value of a header, with the digest of the body that the server should get.
+
+    Where the body is to come a second time as the client sent it, its digest stands behind that.
+    """
     return json.dumps(asdict(plan) | {"body_digest": body_digest})
 
 

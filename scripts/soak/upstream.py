@@ -52,6 +52,8 @@ class Seen:
     digests: dict[str, bytes] = field(default_factory=dict)
     """By key, of the body of each answer that was sent whole, usage aside that is withheld."""
     keys: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
+    """Those that came a second time, as they were refused with what the gateway had added."""
 
 
 def digest_of(data: bytes) -> bytes:
@@ -96,13 +98,14 @@ class Server:
             _send_whole(writer, 200, b"", framing="length")
             return True
         plan, expected = plan_of(headers[HEADER.encode()])
-        self.seen.repeated += plan.key in self.seen.keys
-        self.seen.keys.add(plan.key)
+        is_again = plan.key in self.seen.keys
+        self.seen.repeated += is_again and (not plan.is_sent_again or plan.key in self.seen.again)
+        (self.seen.again if is_again else self.seen.keys).add(plan.key)
         if plan.server == "answers before the body has come":
             _send_whole(writer, 413, b'{"error": {"message": "too large"}}', framing="close")
             return False
         size, digest, tail = await _read_body(reader, headers)
-        if expected and digest.hex() != expected:
+        if expected and digest.hex() != expected.split()[is_again and plan.is_sent_again]:
             self.seen.changed.append(plan.key)
         if plan.client == "sends no call":
             _send_whole(

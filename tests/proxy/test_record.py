@@ -100,6 +100,25 @@ def test_exit_status_is_the_commands_and_the_trace_is_written_all_the_same(
     assert (tmp_path / "run-0001.trace.json").exists()
 
 
+@pytest.mark.parametrize(("options", "is_asked"), [([], True), (["--no-usage-request"], False)])
+def test_usage_of_response_streams_is_asked_for_unless_that_is_not_wanted(
+    options: list[str], is_asked: bool, tmp_path: Path
+) -> None:
+    asked: list[bool] = []
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        asked.append("stream_options" in await request.json())
+        return web.Response(body=sse(chat_chunk({"content": "hi"}), "[DONE]"), content_type="text/event-stream")
+
+    ask_in_stream = (
+        "import contextlib\nwith contextlib.suppress(ValueError):\n"
+        " call({'model': 'm', 'stream': True, 'messages': [{'role': 'user', 'content': 'hello'}]})"
+    )
+    record(tmp_path, *python(ask_in_stream), handler=stream, options=options)
+
+    assert asked == [is_asked]
+
+
 def test_options_behind_the_command_are_its_own(tmp_path: Path) -> None:
     assert record(tmp_path, "sh", "-c", "printf %s $0", "--measure").out == "--measure"
 

@@ -49,6 +49,12 @@ def proxy(
         bool,
         typer.Option("--measure", help="Ask the server for the token ids of each prompt, which it then gets twice."),
     ] = False,
+    no_usage_request: Annotated[
+        bool,
+        typer.Option(
+            "--no-usage-request", help="Do not ask for the usage of response streams where the client does not."
+        ),
+    ] = False,
     runs_by: Annotated[
         RunsBy, typer.Option(help="Whether a client's own session is a run, or named runs only.")
     ] = RunsBy.session,
@@ -87,6 +93,7 @@ def proxy(
             door=door,
             drain_s=DRAIN_S,
             names=names_file(names, folder) if names else None,
+            asks_usage=not no_usage_request,
         )
         status = serve(Service(how, campaign or ""))
     raise typer.Exit(status)

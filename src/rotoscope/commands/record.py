@@ -32,6 +32,12 @@ def record(
     names: Annotated[
         Path | None, typer.Option(help="Private file for real names of tools, models and runs, which no trace holds.")
     ] = None,
+    no_usage_request: Annotated[
+        bool,
+        typer.Option(
+            "--no-usage-request", help="Do not ask for the usage of response streams where the client does not."
+        ),
+    ] = False,
     each: Annotated[
         Path | None,
         typer.Option(help="File with a task a line, - for standard input: run the command for each, in place of {}."),
@@ -59,8 +65,10 @@ def record(
     with chosen_campaign(campaign, os.environ) as named:
         private = names_file(names, folder) if names else None
         if each is None:
-            status = run(RecordOptions(command, chosen, folder, measure, named, counter, private))
+            status = run(RecordOptions(command, chosen, folder, measure, named, counter, private, not no_usage_request))
         else:
-            how = Standing(chosen, folder, named or Campaign(), measure, counter, names=private)
+            how = Standing(
+                chosen, folder, named or Campaign(), measure, counter, names=private, asks_usage=not no_usage_request
+            )
             status = record_each(SuiteOptions(command, read_tasks(each), how, jobs))
     raise typer.Exit(status)
