@@ -6,7 +6,8 @@ each call, in this order:
 1. `response`: it names the response of a call.
 2. `tools`: it ends with results of tools that a call asked for, by ids that only that call gave out. Where its prompt
    holds more of another stream, the ids were used again and say nothing.
-3. `prefix`: its prompt holds the whole stream of a call, answer included, or the whole prompt with another answer.
+3. `prefix`: its prompt holds the whole stream of a call, answer included, or the whole prompt with another answer;
+   whatever stands behind that answer.
 4. `answer`: its last answer is a call's, though what stands before it is in no stream.
 5. `again`: it is the same prompt again.
 6. `rewind`: it holds the stream of a call and a part of what came behind it; or a whole prompt without its answer.
@@ -157,9 +158,10 @@ class OriginFinder:
             return Origin("again", tuple(asked), self._beneath(call, asked, ids[leading:index], streams))
         if asked:
             return Origin("rewind", tuple(asked))
-        for message in reversed(ids[leading : max(index, 0)]):
-            if answering := streams.answers.get(message):
-                return Origin("rewind", tuple(answering[-MOST_CANDIDATES:]))
+        for place in range(index - 1, leading - 1, -1):
+            if answering := streams.answers.get(ids[place]):
+                kind: OriginKind = "prefix" if place == last_answer else "rewind"
+                return Origin(kind, tuple(answering[-MOST_CANDIDATES:]))
         return Origin("part", (streams.known[ids[index]],)) if index >= 0 else NO_ORIGIN
 
     def _beneath(

@@ -159,6 +159,25 @@ def test_a_call_with_other_tools_leaves_the_conversation_to_one_with_the_same() 
     assert [x[:3] for x in told(wire)[1:]] == [(1, None, None), (0, 0, "prefix")]
 
 
+def test_a_longer_prompt_of_a_call_with_other_tools_leaves_the_conversation_too() -> None:
+    wire = Wire()
+    tools = [tool("read")]
+    early = [*wire.call(START, assistant("b"), start=0, end=1, tools=tools), user("c")]
+    wire.call([*early, user("a title?")], assistant("T"), start=2, end=3)
+    wire.call(early, assistant("d"), start=4, end=5, tools=tools)
+
+    assert [x[:3] for x in told(wire)[1:]] == [(1, None, None), (0, 0, "prefix")]
+
+
+def test_a_longer_prompt_that_came_first_is_a_rival() -> None:
+    wire = Wire()
+    early = [*wire.call(START, assistant("b"), start=0, end=1), user("c")]
+    wire.call([*early, user("and more")], assistant("d"), start=2, end=3)
+    wire.call(early, assistant("e"), start=4, end=5)
+
+    assert told(wire)[1:] == [(0, 0, "prefix", 1), (0, 1, "rewind", 0)]
+
+
 def test_a_summary_that_stands_behind_the_same_instructions_goes_on() -> None:
     wire = Wire()
     messages = grown(wire, START, "b", "c")
