@@ -5,7 +5,7 @@ each call, in this order:
 
 1. `response`: it names the response of a call.
 2. `tools`: it ends with results of tools that a call asked for, by ids that only that call gave out. Where its prompt
-   holds more of another stream, the ids were used again and say nothing.
+   holds more of another stream, or nothing of that one, the ids were used again or come late, and say nothing.
 3. `prefix`: its prompt holds the whole stream of a call, answer included, or the whole prompt with another answer;
    whatever stands behind that answer.
 4. `answer`: its last answer is a call's, though what stands before it is in no stream.
@@ -118,9 +118,9 @@ class OriginFinder:
             return Origin("response", (named,))
         held = self._held(call, streams)
         asking = self._ended(call, call.opened.answers)
-        if asking is not None and not self._holds_more(call, held, asking):
-            return Origin("tools", (asking,))
-        return held
+        if asking is None or self._holds_more(call, held, asking):
+            return held
+        return Origin("tools", (asking,)) if asking in held.calls or self._shows(call, asking) else held
 
     def _ended(self, call: SeenCall, journal_number: int | None) -> int | None:
         """Return the number of a call that a request names, if it is of the same line and had ended."""
@@ -131,12 +131,23 @@ class OriginFinder:
         return number if other.thread == call.thread and other.end_ms <= call.start_ms else None
 
     def _holds_more(self, call: SeenCall, held: Origin, asking: int) -> bool:
-        """Whether a prompt holds the whole stream of another call, longer than what it shares with one that it names."""
+        """Whether a prompt holds the whole stream of another call, longer than that of one that it names, or as long."""
         if held.kind != "prefix" or asking in held.calls:
             return False
         ids = self._run.tree.message_ids(call.head)
         best, named = (self._run.tree.message_ids(self._run.calls[x].head) for x in (held.calls[0], asking))
-        return len(best) >= len(named) and ids[: len(named)] != named
+        return len(best) > len(named) or (len(best) == len(named) and ids[: len(named)] != named)
+
+    def _shows(self, call: SeenCall, asking: int) -> bool:
+        """Whether a prompt has any message of another call's stream: by their ids alone, results may be another's."""
+        tree, other = self._run.tree, self._run.calls[asking]
+        theirs, mine = ({tree.text_digest(x) for x in self._said(x.head)} for x in (other, call))
+        if other.answer is not None:
+            theirs.add(tree.text_digest(other.answer))
+        return not mine.isdisjoint(theirs)
+
+    def _said(self, head: int) -> tuple[int, ...]:
+        return self._run.tree.messages(head)[self._run.tree.leading_messages(head) :]
 
     def _held(self, call: SeenCall, streams: _Streams) -> Origin:
         """Say which stream a prompt holds most of."""

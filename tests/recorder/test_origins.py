@@ -170,3 +170,28 @@ def test_choices_come_from_where_their_request_comes_from() -> None:
     wire.answer(wire.ask([*grown, user("c")], n=2), assistant("d"), assistant("e"))
 
     assert origins(wire)[1:] == [Origin("prefix", (0,))] * 2
+
+
+def test_ids_of_tools_say_nothing_where_the_prompt_shows_nothing_of_the_call() -> None:
+    wire = Wire()
+    wire.call(START, asking("call_0"))
+    wire.call([system("s"), user("resumed"), asking("call_0", LONG), result("call_0", "r")], assistant("d"))
+
+    assert origins(wire)[1].kind not in ("tools", "prefix")
+
+
+def test_ids_of_tools_say_it_where_the_instructions_changed_and_the_answer_was_written_anew() -> None:
+    wire = Wire()
+    wire.call([system("s"), user(LONG)], asking("x1", "first words"))
+    wire.call([system("t"), user(LONG), asking("x1", "other words"), result("x1", "r")], assistant("d"))
+
+    assert origins(wire)[1] == Origin("tools", (0,))
+
+
+def test_results_that_come_behind_a_later_answer_go_on_from_that() -> None:
+    wire = Wire()
+    both = assistant("two", calls=[tool_call("x1"), tool_call("x2")])
+    grown = wire.call([*wire.call(START, both), result("x1", "r")], assistant("one is there"))
+    wire.call([*grown, result("x2", "r")], assistant("d"))
+
+    assert origins(wire)[2] == Origin("prefix", (1,))
