@@ -1,7 +1,8 @@
 """From the records of a journal to calls: attempts are folded into the call they were for, counts get their sources.
 
 An attempt is a request that the server refused or that broke before any output; when the same prompt is sent again it
-counts among that call's `attempts`. What was refused with a status of 400 to 499 and not sent again is no call.
+counts among that call's `attempts`, and what its client did before had ended with the first. What was refused with a
+status of 400 to 499 and not sent again is no call.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class SeenCall:
     path: tuple[int, ...]
     """The parts of the prompt."""
     attempts: int
+    asked_ms: float
+    """When its prompt was first sent: earlier than it started, where attempts came to nothing."""
     reported_prompt_tokens: int | None
     """As the usage says, or as the server's tokenizer counted."""
     prompt_source: TokenSource
@@ -158,30 +161,44 @@ def gather(records: Iterable[JournalRecord], tokenizer: str | None = None) -> Se
     return SeenRun(tree, calls, tuple(lengths), exact, refused, sizes, renderings)
 
 
-def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tuple[dict[int, int], int]:
+@dataclass(frozen=True, slots=True)
+class _Attempts:
+    """The requests that were one call."""
+
+    count: int
+    since_ms: float
+    """When the first one arrived."""
+
+
+def _fold_attempts(opened: list[CallOpened], ends: dict[int, CallEnded]) -> tuple[dict[int, _Attempts], int]:
     """Return the attempts of each call that stays, and how many requests were refused for good.
 
     The choices of a request fail together, and are sent again together.
     """
-    attempts: dict[int, int] = {}
-    pending: dict[tuple[int, int | None], list[list[int]]] = {}
+    attempts: dict[int, _Attempts] = {}
+    pending: dict[tuple[int, int | None], list[list[CallOpened]]] = {}
     for choices in _by_request(opened):
-        calls, at_ms = [x.call for x in choices], choices[0].at_ms
         head = choices[0].head, choices[0].thread
         failed = pending.setdefault(head, [])
-        if all(_is_failed(ends.get(call)) for call in calls):
-            failed.append(calls)
+        if all(_is_failed(ends.get(x.call)) for x in choices):
+            failed.append(choices)
             continue
-        before = [x for x in failed if ends[x[0]].at_ms <= at_ms]
-        attempts.update(dict.fromkeys(calls, len(before) + 1))
+        before = [x for x in failed if ends[x[0].call].at_ms <= choices[0].at_ms]
+        attempts.update(_attempts([*before, choices]))
         pending[head] = [x for x in failed if x not in before]
     refused = 0
-    for *before, last in filter(None, pending.values()):
-        if 400 <= ends[last[0]].status < 500:
-            refused += 1
+    for failed in filter(None, pending.values()):
+        if 400 <= ends[failed[-1][0].call].status < 500:
+            refused += len(failed)
         else:
-            attempts.update(dict.fromkeys(last, len(before) + 1))
+            attempts.update(_attempts(failed))
     return attempts, refused
+
+
+def _attempts(requests: Sequence[Sequence[CallOpened]]) -> dict[int, _Attempts]:
+    """Let the choices of the last request stand for all."""
+    told = _Attempts(len(requests), requests[0][0].at_ms)
+    return {choice.call: told for choice in requests[-1]}
 
 
 def _by_request(opened: list[CallOpened]) -> list[list[CallOpened]]:
@@ -198,7 +215,7 @@ def _is_failed(end: CallEnded | None) -> bool:
     return end.finish_reason == "error" and said_nothing
 
 
-def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree, attempts: int) -> SeenCall:
+def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree, attempts: _Attempts) -> SeenCall:
     tokens, source, reasoning = _completion(end)
     reported = None if end is None else end.prompt_tokens
     prompt_source: TokenSource = "usage"
@@ -209,7 +226,8 @@ def _seen(number: int, opened: CallOpened, end: CallEnded | None, tree: PartTree
         opened=opened,
         end=end,
         path=tree.path(opened.head),
-        attempts=attempts,
+        attempts=attempts.count,
+        asked_ms=attempts.since_ms,
         reported_prompt_tokens=reported,
         prompt_source=prompt_source,
         completion_tokens=tokens,

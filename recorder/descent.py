@@ -1,6 +1,6 @@
 """Which conversation began each conversation, and how that is known.
 
-In this order: the client names who began it; its list began as that of another conversation; it began while another one
+In this order: the client names who began it, and that one has made a call; its list began as that of another conversation; it began while another one
 waited for tools; it is of the same line by the client's word. Otherwise the root's conversation is taken, that of the
 first call that nobody is said to have begun and that is no side call.
 
@@ -86,11 +86,11 @@ def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Descent:
     for conversation in known:
         if conversation.number != root:
             conversation.parent, conversation.evidence = (
-                _named(conversation, known, mains, root)
+                _named(conversation, known, mains)
                 or _forked(conversation)
                 or waiting.find(conversation)
                 or _same_line(conversation, mains)
-                or (root, None)
+                or (root, None if conversation.first.opened.parent is None else "time")
             )
             if conversation.parent == conversation.number:
                 conversation.parent = root
@@ -106,16 +106,13 @@ def _root(known: Sequence[Conversation]) -> int:
     return next(begun_by_nobody, 0)
 
 
-def _named(
-    conversation: Conversation, known: Sequence[Conversation], mains: dict[int | None, int], root: int
-) -> _Found | None:
+def _named(conversation: Conversation, known: Sequence[Conversation], mains: dict[int | None, int]) -> _Found | None:
     opened = conversation.first.opened
     if opened.parent is None or opened.parent == opened.thread or mains.get(opened.thread) != conversation.number:
         return None
-    parent = mains.get(opened.parent, root)
-    if known[parent].first.number > conversation.first.number:
-        parent = root
-    return parent, opened.thread_source
+    parent = mains.get(opened.parent)
+    is_earlier = parent is not None and known[parent].first.number < conversation.first.number
+    return (parent, opened.thread_source) if parent is not None and is_earlier else None
 
 
 def _forked(conversation: Conversation) -> _Found | None:
@@ -167,7 +164,7 @@ class _Waiting:
         )
         for call, following, turn in followed:
             if call.tools:
-                end_ms = inf if following is None else following.start_ms
+                end_ms = inf if following is None else following.asked_ms
                 is_answered = turn is not None and turn.carries_tools > 0
                 gap = _Gap(call.end_ms, end_ms, conversation, is_answered, tools=len(call.tools))
                 heapq.heappush(self._coming, (gap.start_ms, call.number, gap))

@@ -52,6 +52,8 @@ class Asked:
     """The last part of the system messages and tools that it begins with; None when it begins with none."""
     answers: int | None = None
     """The call that asked for the tools whose results it ends with, by their ids."""
+    results: tuple[int, ...] = ()
+    """Which of its tools they are of, where they are not of the first ones."""
     conversation: bytes | None = None
     """The digest of the conversation that the server keeps."""
     lengths: tuple[int, ...] = (0,)
@@ -82,6 +84,15 @@ class _Response:
     domain: int
 
 
+@dataclass(frozen=True, slots=True)
+class _AskedTool:
+    """A tool call that results may name."""
+
+    call: int
+    place: int | None
+    """Among the tools that the call asked for; None where its ids do not tell."""
+
+
 class RequestReader:
     """Read the requests of one run; what is kept between them are digests."""
 
@@ -106,8 +117,8 @@ class RequestReader:
         """Conversations that began empty."""
         self._changes: Counter[bytes] = Counter()
         """How often each conversation was changed beside all responses: its history is then another."""
-        self._tool_calls: dict[bytes, int | None] = {}
-        """By the digest of a tool call's id, the call that asked; None where several gave the id out."""
+        self._tool_calls: dict[bytes, _AskedTool | None] = {}
+        """By the digest of its id; None where several calls gave the id out."""
 
     def __repr__(self) -> str:
         return f"RequestReader({len(self._domains)} domains)"
@@ -128,7 +139,8 @@ class RequestReader:
             known, items = match
             messages = dialect.messages(items)
             head = self._parts.behind_messages(known.value.heads[0], messages)
-            asked = replace(known.value, heads=(head,), answers=self._asking(messages))
+            answers, results = self._asking(messages)
+            asked = replace(known.value, heads=(head,), answers=answers, results=results)
             if not _ends_with_answer(messages):
                 bodies.go_on(known, body, asked)
             return self._sent_by(asked, identify(headers, {}), is_known_body=True)
@@ -151,9 +163,13 @@ class RequestReader:
 
     def answered(self, asked: Asked, call: int, output: int, known: int | None, said: Output) -> None:
         """Remember the tool calls of an output, by the digests of their ids."""
-        for call_id in said.tool_ids:
+        ids = said.tool_ids
+        has_all = len(set(ids)) == len(said.tool_names)
+        for place, call_id in enumerate(ids):
             digest = self._digest("tool", call_id)
-            self._tool_calls[digest] = call if self._tool_calls.get(digest, call) == call else None
+            before = self._tool_calls.get(digest, _AskedTool(call, None))
+            is_own = before is not None and before.call == call
+            self._tool_calls[digest] = _AskedTool(call, place if has_all else None) if is_own else None
 
     def responded(self, asked: Asked, call: int, part: int, response_id: str) -> None:
         """Remember a response that later requests may name; `part` is the last of its prompt and answer."""
@@ -184,6 +200,7 @@ class RequestReader:
             name += f" {changes}"
         starts = [self._start_of(prompt, digest) for prompt in request.prompts]
         prompts = zip(request.prompts, starts, strict=True)
+        answers, results = self._asking(request.prompts[0].messages)
         return Asked(
             dialect=dialect,
             domain=domain,
@@ -198,7 +215,8 @@ class RequestReader:
             previous=None if before is None else before.call,
             is_opaque=bool(name or request.prompts[0].unseen),
             start=starts[0],
-            answers=self._asking(request.prompts[0].messages),
+            answers=answers,
+            results=results,
             conversation=conversation,
             lengths=request.lengths,
             ids=request.ids,
@@ -251,16 +269,21 @@ class RequestReader:
             raise NotACall("the prompt is empty")
         return self._parts.behind_messages(before, messages)
 
-    def _asking(self, messages: Sequence[Mapping[str, Any]]) -> int | None:
-        """Return the last call that asked for one of the tool results that messages end with, by ids of it alone."""
+    def _asking(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int | None, tuple[int, ...]]:
+        """Return the last call that asked for tools whose results messages end with, by ids of it alone, and which."""
+        asked: list[_AskedTool] = []
         for message in reversed(messages):
             if message.get("role") == "assistant":
-                return None
-            if call_id := message.get("tool_call_id"):
-                call = self._tool_calls.get(self._digest("tool", str(call_id)))
-                if call is not None:
-                    return call
-        return None
+                break
+            if (call_id := message.get("tool_call_id")) and (
+                tool := self._tool_calls.get(self._digest("tool", str(call_id)))
+            ):
+                asked.append(tool)
+        if not asked:
+            return None, ()
+        places = {tool.place for tool in asked if tool.call == asked[0].call}
+        told = tuple(sorted(place for place in places if place is not None))
+        return asked[0].call, () if None in places or told == tuple(range(len(told))) else told
 
     def _sent_by(self, asked: Asked, identity: Identity, *, is_known_body: bool) -> Asked:
         """Say who sends a request; what a body says of that is the same in a body that goes on from it."""

@@ -96,6 +96,7 @@ class Run:
                     previous=asked.previous,
                     is_opaque=asked.is_opaque,
                     answers=asked.answers,
+                    results=asked.results,
                 )
                 for index, call in enumerate(calls)
             ]

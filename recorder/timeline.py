@@ -63,6 +63,11 @@ class Timeline:
     agent_tools: set[int] = field(default_factory=set)
     """Tools that are known to begin agents."""
     tools: int = 0
+    numbers: dict[int, int] = field(default_factory=dict)
+    """The number of each call by that in the journal."""
+
+    def __post_init__(self) -> None:
+        self.numbers = {call.opened.call: call.number for call in self.run.calls}
 
     def write(self) -> tuple[TraceEvent, ...]:
         """Return all events."""
@@ -121,7 +126,7 @@ class Timeline:
         asking = self._asking(call, turn)
         self._join(call, branch, call.start_ms, asking=asking)
         if asking is not None:
-            self._run_tools(asking, turn.carries_tools or len(asking.tools), call, branch)
+            self._run_tools(asking, self._answered(asking, call, turn), call, branch)
         self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
         for region in later:
             self._start(region, call)
@@ -150,7 +155,20 @@ class Timeline:
         back = (self.run.calls[number] for number in range(before.number, -1, -1))
         choices = list(takewhile(lambda x: is_same_request(x, before), back)) or [before]
         asking = [x for x in choices if x.tools]
-        return max(asking, key=lambda x: (x.answer in call.path, x.number), default=None)
+        return max(asking, key=lambda x: (x.answer in call.path, x.number), default=self._named(call, turn))
+
+    def _named(self, call: SeenCall, turn: Turn) -> SeenCall | None:
+        """Return the call whose tools the results of a prompt are of by their ids, though others were answered since."""
+        named = self.numbers.get(-1 if call.opened.answers is None else call.opened.answers)
+        is_own = named is not None and self.turns[named].conversation == turn.conversation
+        return self.run.calls[named] if named is not None and is_own and turn.carries_tools else None
+
+    def _answered(self, asking: SeenCall, call: SeenCall, turn: Turn) -> list[int]:
+        """Return the tools whose results a call carries: by their ids, else as many as there are results."""
+        opened = call.opened
+        if opened.answers == asking.opened.call and opened.results:
+            return [asking.tools[place] for place in opened.results if place < len(asking.tools)]
+        return list(asking.tools[: turn.carries_tools or len(asking.tools)])
 
     def _tells_in_words(self, turn: Turn) -> bool:
         """Whether the client put an answer of its own wording in the history, and something behind it.
@@ -160,17 +178,21 @@ class Timeline:
         roles = [self.run.tree[part].role for part in turn.messages[turn.kept :]]
         return len(roles) > 1 and roles[0] == "assistant" and roles[-1] != "assistant"
 
-    def _run_tools(self, asking: SeenCall, results: int, call: SeenCall, branch: Branch | None) -> None:
-        """Give what is left of a gap to the tools that were run in it, but for those that began agents."""
+    def _run_tools(self, asking: SeenCall, tools: Sequence[int], call: SeenCall, branch: Branch | None) -> None:
+        """Give what is left of a gap to the tools that were run in it, but for those that began agents.
+
+        It ends where their results were first sent.
+        """
         start_ms = self.cursors.get(branch, 0.0)
-        run = self._without_agents(asking.tools[:results], self.agents.get(branch, 0))
+        end_ms = max(start_ms, min(call.asked_ms, call.start_ms))
+        run = self._without_agents(tools, self.agents.get(branch, 0))
         for tool in run:
             self.events.append(
                 ToolCall(
                     branch=branch,
                     tool_call_id=f"t{self.tools}",
                     tool_name=f"tool{tool:02}",
-                    duration_ms=max(0.0, round(call.start_ms - start_ms, 3)),
+                    duration_ms=round(end_ms - start_ms, 3),
                     call=asking.number,
                     at_ms=start_ms,
                     time_source="gap",
@@ -178,7 +200,7 @@ class Timeline:
             )
             self.tools += 1
         if run:
-            self.cursors[branch] = max(start_ms, call.start_ms)
+            self.cursors[branch] = end_ms
 
     def _without_agents(self, tools: Sequence[int], agents: int) -> list[int]:
         """Return the tools that began none of the agents that have just ended; where all did, learn their names."""

@@ -135,6 +135,8 @@ class CallOpened:
     """Whether it goes on from a response that was not seen."""
     answers: Count | None = None
     """The call that asked for the tools whose results it ends with, by their ids."""
+    results: tuple[Count, ...] = ()
+    """Which of the tools of that call they are of, from 0; empty where they are of the first ones, or nobody knows."""
     aux: Flag = False
     """Whether it is beside the agent's work, such as making a title."""
 

@@ -156,6 +156,15 @@ def test_a_request_that_began_before_the_refusal_is_no_further_attempt() -> None
     assert sorted(call.attempts for call in run_of(wire).calls) == [1, 1]
 
 
+def test_each_request_that_was_refused_for_good_is_counted() -> None:
+    wire = Wire()
+    for _ in range(3):
+        wire.refuse(HI, status=400)
+    wire.call([*HI, user("other")], assistant("x"))
+
+    assert gather(wire.written().records).refused == 3
+
+
 def test_what_was_refused_for_good_is_no_call_and_is_counted() -> None:
     wire = Wire()
     wire.refuse(HI, status=400)

@@ -44,12 +44,29 @@ def test_the_client_says_who_began_a_conversation() -> None:
     assert parents(wire, {0: (0, None), 1: (1, 0), 2: (2, 1)}) == [(None, None), (0, "client"), (1, "client")]
 
 
-def test_a_parent_that_sent_nothing_is_the_root() -> None:
+def test_where_a_parent_sent_nothing_the_root_is_a_guess() -> None:
     wire = Wire()
     agent(wire, "a", start=0, end=1)
     agent(wire, "b", start=2, end=3)
 
-    assert parents(wire, {0: (0, None), 1: (1, 7)}) == [(None, None), (0, "client")]
+    assert parents(wire, {0: (0, None), 1: (1, 7)}) == [(None, None), (0, "time")]
+
+
+def test_where_a_parent_sent_nothing_one_that_waited_for_tools_is_taken() -> None:
+    wire = Wire()
+    grown = wire.call(START, assistant(calls=[tool_call("1")]), start=0, end=1)
+    agent(wire, "b", start=2, end=3)
+    wire.call([*grown, result("1", "x")], assistant("c"), start=4, end=5)
+
+    assert parents(wire, {0: (0, None), 1: (1, 7), 2: (0, None)}) == [(None, None), (0, "tools")]
+
+
+def test_of_agents_whose_parent_sent_nothing_none_began_the_others() -> None:
+    wire = Wire()
+    for index in range(2):
+        agent(wire, f"{index}", start=0.1 * index, end=1 + index)
+
+    assert parents(wire, {0: (0, 7), 1: (1, 7)}) == [(None, None), (0, "time")]
 
 
 def test_one_that_waits_for_tools_began_what_begins_meanwhile() -> None:

@@ -61,6 +61,38 @@ def test_only_tools_whose_results_came_back_were_run() -> None:
     assert (None, "tool02", 0, 1000.0, 1000.0) not in told(wire.close())
 
 
+def test_the_tool_whose_result_came_back_is_known_by_its_id() -> None:
+    wire = Wire()
+    grown = wire.call(START, ASKING, start=0, end=1)
+    wire.call([*grown, RESULTS[1]], assistant("b"), start=2, end=3)
+
+    assert told(wire.close()) == [(None, 0), (None, "tool02", 0, 1000.0, 1000.0), (None, 1)]
+
+
+def test_a_result_that_comes_behind_a_later_answer_is_of_the_tool_that_its_id_names() -> None:
+    wire = Wire()
+    grown = wire.call(START, ASKING, start=0, end=1)
+    grown = wire.call([*grown, RESULTS[0]], assistant("one is there"), start=2, end=3)
+    wire.call([*grown, RESULTS[1]], assistant("b"), start=5, end=6)
+
+    assert told(wire.close())[2:] == [(None, 1), (None, "tool02", 0, 3000.0, 2000.0), (None, 2)]
+
+
+def test_tools_had_ended_when_their_results_were_sent_first() -> None:
+    wire = Wire()
+    grown = [*wire.call(START, ASKING, start=0, end=1), *RESULTS]
+    wire.refuse(grown, at=2)
+    wire.refuse(grown, at=20, status=503)
+    wire.call(grown, assistant("b"), start=60, end=61)
+
+    assert told(wire.close())[1:] == [
+        (None, "tool01", 0, 1000.0, 1000.0),
+        (None, "tool02", 0, 1000.0, 1000.0),
+        (None, "think", 2000.0, 58000.0),
+        (None, 1),
+    ]
+
+
 def test_of_several_choices_the_one_that_was_taken_asked_for_the_tools() -> None:
     wire = Wire()
     choices = [assistant("b"), assistant(calls=[tool_call("1", "read")]), assistant(calls=[tool_call("2", "write")])]
