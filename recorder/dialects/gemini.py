@@ -78,7 +78,7 @@ def parse_request(path: str, body: bytes) -> Request:
     choices = _get(settings, "candidateCount")
     return Request(
         body=outer,
-        domain=cache_domain([model, outer.get("model")], None),
+        domain=cache_domain(model or outer.get("model"), None),
         prompts=(
             Prompt(
                 messages=[*system, *chat_messages(contents)],

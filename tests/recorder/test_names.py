@@ -32,6 +32,15 @@ def test_names_are_kept_by_the_numbers_in_the_trace_and_written_nowhere() -> Non
     assert "secret" not in repr(names)
 
 
+def test_model_of_a_gemini_path_is_its_name() -> None:
+    names = Names()
+    recorder = Recorder(JournalWriter(BytesIO()), names=names, domain_of=len)
+    body = orjson.dumps({"contents": [{"role": "user", "parts": [{"text": "hello"}]}]})
+    recorder.request("/v1beta/models/secret-model:generateContent", body, at_s=1.0)
+
+    assert list(names.models.values()) == ["secret-model"]
+
+
 def test_domain_without_a_model_has_no_name() -> None:
     names = Names()
     names.domain(0, b"[null,null]")
