@@ -15,11 +15,11 @@ from rotoscope.proxy.names_file import NamesFile
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished, RecordedRun, begin
 from rotoscope.proxy.standing import Standing, keep_prompts_off_the_disk, standing
-from rotoscope.proxy.summary import counted
 from rotoscope.proxy.telling import about, say
 from rotoscope.proxy.upstream import Upstream
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.token_counters import Tokenizer
+from rotoscope.traces.phrases import counted
 
 
 @dataclass(frozen=True, slots=True)

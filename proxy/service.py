@@ -17,9 +17,9 @@ from rotoscope.proxy.run import Finished
 from rotoscope.proxy.runs import RUN_HEADER
 from rotoscope.proxy.screen import Screen, screen_of_stderr
 from rotoscope.proxy.standing import Standing, Stood, keep_prompts_off_the_disk, standing
-from rotoscope.proxy.summary import counted
 from rotoscope.proxy.telling import about_in_one_line, say
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.phrases import counted
 
 TOKEN_VARIABLE = "ROTOSCOPE_TOKEN"
 """The token that clients must bring, where no file is named."""

@@ -16,10 +16,10 @@ from rotoscope.proxy.child import FORWARDED, Child
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, keep_prompts_off_the_disk, standing
-from rotoscope.proxy.summary import counted
 from rotoscope.proxy.tasks import Task, with_task
 from rotoscope.proxy.telling import about_in_one_line, say
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.phrases import counted
 
 CANNOT_START = 126
 """The status of a task whose command could not be started, as shells have it."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rotoscope.traces.model import Call, TokenSource, Trace
+from rotoscope.traces.phrases import counted
 
 _ENDINGS = {"cancelled": "cancelled", "error": "failed", "lost": "lost"}
 
@@ -49,8 +50,3 @@ def _by(source: TokenSource) -> str:
         return "tokens are estimates there"
     name = source.removeprefix("tokenizer:")
     return f"tokens are those of {'the server itself' if name == 'server' else f'the tokenizer {name}'} there"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in the right form."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

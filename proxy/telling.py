@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 from rotoscope.proxy.run import Finished
-from rotoscope.proxy.summary import counted, summary
+from rotoscope.proxy.summary import summary
+from rotoscope.traces.phrases import counted
 
 _log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rotoscope.traces.model import Call, Message, ToolCall, Trace
+from rotoscope.traces.phrases import counted
 
 MOST_SHOWN = 8
 """Sizes that are listed; of more only the number is told."""
@@ -131,4 +132,4 @@ def _sizes(counts: Counter[int]) -> str:
     sizes: Sequence[int] = sorted(counts)
     shown = ", ".join(f"{size:,}" for size in sizes[:MOST_SHOWN])
     more = f" and {len(sizes) - MOST_SHOWN} more" if len(sizes) > MOST_SHOWN else ""
-    return f"{len(sizes)} sizes{': ' if sizes else ''}{shown}{more}{' tokens' if sizes else ''}"
+    return f"{counted(len(sizes), 'size')}{': ' if sizes else ''}{shown}{more}{' tokens' if sizes else ''}"

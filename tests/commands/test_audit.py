@@ -28,7 +28,7 @@ def test_recordings_without_content_are_clean(recordings: Path) -> None:
 
     assert done.exit_code == 0
     assert "traces 1, campaigns 1, calls 3, tools 1" in done.stdout
-    assert done.stdout.endswith("clean: 1 files, every field is allowed\n")
+    assert done.stdout.endswith("clean: 1 file, every field is allowed\n")
 
 
 def test_what_is_found_fails_and_is_told_without_its_value(recordings: Path) -> None:
@@ -68,7 +68,7 @@ def test_canaries_are_looked_for(recordings: Path, tmp_path: Path) -> None:
     canaries = tmp_path / "canaries.txt"
     canaries.write_text("the first canary\n\nthe second canary\n")
     assert (
-        "clean: 1 files, every field is allowed and no canary was found"
+        "clean: 1 file, every field is allowed and no canary was found"
         in audit(recordings, "--canary", canaries).stdout
     )
 

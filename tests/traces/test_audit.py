@@ -299,7 +299,7 @@ def test_the_census_says_what_lengths_tell(tmp_path: Path) -> None:
         "prompt lengths: 4 different, 2.0 bits; 0 of 8 calls have one of their own",
         "output lengths: 1 different, 0.0 bits; 0 of 8 calls have one of their own",
         "tool results: 1 different, 0.0 bits; 0 of 6 messages have one of their own",
-        "system prompts: 1 sizes: 40 tokens",
+        "system prompts: 1 size: 40 tokens",
         "lengths are multiples of 10, times of less than 1 ms: 6 of 28 have digits behind the point, publish rounds them",
         "times: 28, up to 0.5 s from the start",
     ]

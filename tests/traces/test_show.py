@@ -93,7 +93,7 @@ def test_what_is_unusual_about_a_call_is_said() -> None:
 def test_a_fork_says_how_it_is_known_who_began_its_branches() -> None:
     assert [row.what for row in rows(TRACE)[2:4]] == [
         "fork: region 0, 2 branches (by client)",
-        "fork: region 1, 1 branches",
+        "fork: region 1, 1 branch",
     ]
 
 

@@ -35,6 +35,7 @@ def audit(
     from rotoscope.traces.audit import audit as run_audit
     from rotoscope.traces.canary import Canaries
     from rotoscope.traces.errors import RunFailed, UnusableInput
+    from rotoscope.traces.phrases import counted
 
     if only_canaries and canary is None:
         raise UnusableInput("expected --canary FILE with --only-canaries")
@@ -45,7 +46,9 @@ def audit(
     else:
         _print(done, was_searched=canaries is not None, was_checked=not only_canaries)
     if not done.is_clean:
-        raise RunFailed(f"{done.findings.total} findings in {done.files} files: do not show them to others as they are")
+        raise RunFailed(
+            f"{counted(done.findings.total, 'finding')} in {counted(done.files, 'file')}: do not show them to others as they are"
+        )
 
 
 class _Kinds:
@@ -61,6 +64,8 @@ class _Kinds:
 
 
 def _print(done: Audit, *, was_searched: bool, was_checked: bool) -> None:
+    from rotoscope.traces.phrases import counted
+
     for finding in done.findings.kept[:MOST_LINES]:
         typer.echo(str(finding))
     if done.findings.total > MOST_LINES:
@@ -82,4 +87,4 @@ def _print(done: Audit, *, was_searched: bool, was_checked: bool) -> None:
     if done.is_clean:
         checked = ["every field is allowed"] if was_checked else []
         searched = ["no canary was found"] if was_searched else []
-        typer.echo(f"clean: {done.files} files, {' and '.join(checked + searched)}")
+        typer.echo(f"clean: {counted(done.files, 'file')}, {' and '.join(checked + searched)}")
