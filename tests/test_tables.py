@@ -10,13 +10,16 @@ import sys
 
 import pytest
 
-from rotoscope.tables import print_table, table_lines
+from rotoscope.tables import free_width, print_table, table_lines
 
 PRINT = (
     "import sys\n"
     "from rotoscope.tables import print_table\n"
     "print_table(('what', 'n'), [('one', '1'), ('x' * 90, '23')], right=(1,))\n"
     "print('rich' in sys.modules)\n"
+)
+FREE = (
+    "from rotoscope.tables import free_width; print('free', free_width(('what', 'n'), [('one', '1'), ('three', '23')]))"
 )
 
 
@@ -47,12 +50,17 @@ def test_a_pipe_gets_whole_lines_without_loading_rich() -> None:
 def test_a_terminal_gets_a_table_that_fits_it() -> None:
     leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": "40", "TERM": "xterm"}
-    with subprocess.Popen([sys.executable, "-c", PRINT], stdout=follower, env=environment) as process:
+    with subprocess.Popen([sys.executable, "-c", f"{PRINT}{FREE}"], stdout=follower, env=environment) as process:
         os.close(follower)
         shown = _read_all(leader)
     assert process.returncode == 0
     assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 40
     assert shown.count("x") == 90
+    assert "free 29" in shown
+
+
+def test_nothing_is_said_of_free_width_where_stdout_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert free_width(("what", "n"), [("one", "1")]) is None
 
 
 def test_print_table_prints_what_table_lines_yields(capsys: pytest.CaptureFixture[str]) -> None:

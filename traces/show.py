@@ -22,6 +22,7 @@ from rotoscope.traces.model import (
     TraceEvent,
     Wait,
 )
+from rotoscope.traces.phrases import counted
 
 COLUMNS = ("branch", "what", "ISL", "OSL", "shares", "new", "cached", "start", "time", "time line")
 """Headings of the rows; the time line is left out where a trace holds no times."""
@@ -56,7 +57,7 @@ def heading(trace: Trace) -> list[str]:
     completion_tokens = sum(call.completion_tokens for call in calls)
     lines = [
         f"trace {trace.trace_id}, campaign {trace.campaign}",
-        f"{len(calls)} calls, {prompt_tokens:,} prompt tokens, {completion_tokens:,} output tokens",
+        f"{counted(len(calls), 'call')}, {prompt_tokens:,} prompt tokens, {completion_tokens:,} output tokens",
         f"counted by: {trace.token_source}",
     ]
     lines += _links(calls)
@@ -113,7 +114,7 @@ def _call_row(call: Call, branch: str, messages: int) -> Row:
     parts += ["aux"] if call.aux else []
     parts += [f"{call.attempts} attempts"] if call.attempts and call.attempts > 1 else []
     parts += [f"by {call.link}{_rivals(call)}"] if call.link else []
-    parts += [f"+{messages} messages"] if messages else []
+    parts += [f"+{counted(messages, 'message')}"] if messages else []
     parts += [f"→ {', '.join(call.tool_calls)}"] if call.tool_calls else []
     parts += [call.finish_reason] if call.finish_reason not in ("stop", "tool_calls", "unknown") else []
     return Row(
@@ -146,11 +147,12 @@ def _shares(prefix: Prefix) -> str:
     if prefix.of is None and prefix.greatest == 0:
         return "nothing"
     bounds = f", {prefix.least:,} to {prefix.greatest:,}" if prefix.least != prefix.greatest else ""
-    return f"{prefix.tokens:,} of {_node_name(prefix.of)} ({prefix.source}{bounds})"
+    of = "" if prefix.of is None else f" of {_node_name(prefix.of)}"
+    return f"{prefix.tokens:,}{of} ({prefix.source}{bounds})"
 
 
-def _node_name(node: Node | None) -> str:
-    return "nothing known" if node is None else f"call {node}" if isinstance(node, int) else node
+def _node_name(node: Node) -> str:
+    return f"call {node}" if isinstance(node, int) else node
 
 
 def _other_row(event: TraceEvent, branch: str) -> Row:
@@ -166,7 +168,9 @@ def _other_row(event: TraceEvent, branch: str) -> Row:
             return Row(branch, "embedding", f"{event.prompt_tokens:,}", **_when(event.at_ms, event.duration_ms))
         case ParallelStart():
             evidence = f" (by {event.evidence})" if event.evidence else ""
-            return Row(branch, f"fork: region {event.region}, {event.num_branches} branches{evidence}")
+            return Row(
+                branch, f"fork: region {event.region}, {counted(event.num_branches, 'branch', 'branches')}{evidence}"
+            )
         case ParallelEnd():
             return Row(branch, f"join: region {event.region}")
         case DropKvCache():

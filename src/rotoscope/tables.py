@@ -5,6 +5,7 @@ Rich lays out the first; it is loaded for nothing else, because loading it takes
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -32,6 +33,14 @@ def table_lines(
             for column, cell in enumerate(line)
         )
         yield _BETWEEN.join(cells).rstrip()
+
+
+def free_width(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int | None:
+    """Return how many characters a terminal has for one more column, below 0 too; None where stdout is none."""
+    if not sys.stdout.isatty():
+        return None
+    widest = max(map(len, table_lines(headings, rows)))
+    return shutil.get_terminal_size().columns - widest - len(_BETWEEN)
 
 
 def _print_fitted(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rotoscope.cli import app
+from rotoscope.commands.show import time_line_width
 from rotoscope.testing import make_trace
 from rotoscope.traces import dumps
 
@@ -31,8 +32,13 @@ def test_calls_tools_and_shared_tokens_are_shown(recorded: Path) -> None:
     assert "shared prefix s0: system, 40 tokens" in text
     assert "120 of call 0 (ids)" in text
     assert text.count("tool0 for call") == 59
-    assert (text.count("+2 messages"), text.count("+1 messages")) == (1, 59)
+    assert (text.count("+2 messages"), text.count("+1 message")) == (1, 59)
     assert "time line" in text
+
+
+@pytest.mark.parametrize(("free", "width"), [(None, 40), (90, 40), (40, 40), (39, 39), (10, 10), (9, 0), (-60, 0)])
+def test_time_lines_take_what_a_terminal_has_left(free: int | None, width: int) -> None:
+    assert time_line_width(free) == width
 
 
 def test_keys_in_another_order_change_nothing(recorded: Path, caplog: pytest.LogCaptureFixture) -> None:

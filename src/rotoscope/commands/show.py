@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 TIME_LINE_WIDTH = 40
+LEAST_TIME_LINE_WIDTH = 10
+"""In a terminal that has less than this beside the other columns there is no time line."""
 
 
 def show(
@@ -21,17 +23,25 @@ def show(
 
     Example: rotoscope show run.trace.json
     """
-    from rotoscope.tables import print_table
+    from rotoscope.tables import free_width, print_table
     from rotoscope.traces import show as view
     from rotoscope.traces.formats.recognise import open_trace
 
     opened = open_trace(trace)
     typer.echo("\n".join(view.heading(opened)))
     table = view.rows(opened)
-    whole = view.whole_span(table)
-    cells = []
-    for row in table:
-        bar = view.time_line(row.span, whole, TIME_LINE_WIDTH) if row.span and whole else ""
-        line = (row.branch, row.what, row.isl, row.osl, row.shares, row.new, row.cached, row.start, row.time)
-        cells.append((*line, bar) if whole else line)
-    print_table(view.COLUMNS if whole else view.COLUMNS[:-1], cells, right=(2, 3, 5, 6, 7, 8))
+    columns: tuple[str, ...] = view.COLUMNS[:-1]
+    cells: list[tuple[str, ...]] = [
+        (row.branch, row.what, row.isl, row.osl, row.shares, row.new, row.cached, row.start, row.time) for row in table
+    ]
+    if (whole := view.whole_span(table)) and (width := time_line_width(free_width(columns, cells))):
+        bars = [view.time_line(row.span, whole, width) if row.span else "" for row in table]
+        columns, cells = view.COLUMNS, [(*line, bar) for line, bar in zip(cells, bars, strict=True)]
+    print_table(columns, cells, right=(2, 3, 5, 6, 7, 8))
+
+
+def time_line_width(free: int | None) -> int:
+    """Return how wide time lines are where so much is free beside the other columns, 0 where there are none."""
+    if free is None or free >= TIME_LINE_WIDTH:
+        return TIME_LINE_WIDTH
+    return free if free >= LEAST_TIME_LINE_WIDTH else 0
