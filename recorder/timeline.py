@@ -65,6 +65,8 @@ class Timeline:
     tools: int = 0
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of each call by that in the journal."""
+    _requests: dict[int, int] = field(default_factory=dict)
+    """Requests of several calls by their numbers in the journal."""
 
     def __post_init__(self) -> None:
         self.numbers = {call.opened.call: call.number for call in self.run.calls}
@@ -253,7 +255,7 @@ class Timeline:
             media_tokens=None if end is None else end.media_tokens,
             tool_calls=tuple(f"tool{tool:02}" for tool in call.tools),
             finish_reason=call.finish_reason,
-            request=call.opened.request,
+            request=self._request(call.opened.request),
             at_ms=call.start_ms,
             ttft_ms=None if end is None else end.ttft_ms,
             duration_ms=None if end is None else max(0.0, round(end.at_ms - call.start_ms, 3)),
@@ -262,6 +264,10 @@ class Timeline:
             link=turn.link.evidence,
             rivals=turn.link.rivals or None,
         )
+
+    def _request(self, request: int | None) -> int | None:
+        """Return the number of a request of several calls; the journal counts those of one call too."""
+        return None if request is None else self._requests.setdefault(request, len(self._requests))
 
     def _source(self, source: TokenSource) -> TokenSource | None:
         return None if source == self.token_source else source

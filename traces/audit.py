@@ -89,6 +89,8 @@ def _audit_entry(
         shown = str(Path(shown).parent / canaries.shown_name(Path(Path(shown).name)))
         for hit in canaries.in_name(entry.path.name, shown):
             result.findings.add(shown, f"its name holds canary {hit.canary}, {hit.form}")
+    if not only_canaries and _has_attributes(entry.path):
+        result.findings.add(shown, "has extended attributes, which go along with copies: remove them")
     mode = entry.path.lstat().st_mode
     if stat.S_ISDIR(mode):
         if not only_canaries:
@@ -103,6 +105,15 @@ def _audit_entry(
             result.findings.add(hit.where, f"holds canary {hit.canary} at byte {hit.offset}, {hit.form}")
     if not only_canaries:
         _check_file(entry.path, FileFindings(shown, result.findings), result.census, kinds)
+
+
+def _has_attributes(path: Path) -> bool:
+    """Whether somebody put attributes of their own beside the bytes of a file or folder, where the system tells."""
+    try:
+        names = os.listxattr(path, follow_symlinks=False) if hasattr(os, "listxattr") else []
+    except OSError:  # a file system without them
+        return False
+    return any(name.startswith("user.") for name in names)
 
 
 def _check_file(path: Path, findings: FileFindings, census: Census, kinds: Iterable[Kind]) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from rotoscope.traces.model import Call, Message, ToolCall, Trace
 from rotoscope.traces.phrases import counted
 
+TIMES = ("at_ms", "ttft_ms", "duration_ms")
+"""The fields of events that are times."""
 MOST_SHOWN = 8
 """Sizes that are listed; of more only the number is told."""
 
@@ -53,7 +55,7 @@ class Census:
                     self.tool_result_tokens[event.tokens] += 1
                 case ToolCall():
                     self.tools.add((trace.campaign, event.tool_name))
-            times = [time for name in _TIMES if (time := getattr(event, name, None)) is not None]
+            times = [time for name in TIMES if (time := getattr(event, name, None)) is not None]
             self.times += len(times)
             self.fine_times += sum(time != round(time) for time in times)
             self.span_ms = max(self.span_ms, getattr(event, "at_ms", None) or 0.0)
@@ -108,9 +110,6 @@ class Census:
             "times_finer_than_1_ms": self.fine_times,
             "longest_span_ms": self.span_ms,
         }
-
-
-_TIMES = ("at_ms", "ttft_ms", "duration_ms")
 
 
 def entropy_bits(counts: Counter[int]) -> float:

@@ -7,14 +7,15 @@ are those that Rotoscope itself writes for these values, so that nothing lies in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from typing import Any
 
 from rotoscope.traces import corpus, journal
-from rotoscope.traces.audit_census import Census
-from rotoscope.traces.audit_findings import PUBLIC_NAME, FileFindings
+from rotoscope.traces.audit_census import TIMES, Census
+from rotoscope.traces.audit_findings import OUR_NAME, PUBLIC_NAME, FileFindings
+from rotoscope.traces.audit_ids import fine_times, loose_ids
 from rotoscope.traces.audit_schema import breaches, epoch_like, spelled_texts
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.journal import JOURNAL_FORMAT, JOURNAL_VERSION
@@ -24,7 +25,11 @@ from rotoscope.traces.strict_json import Parsed, parse_strictly
 from rotoscope.traces.writer import EVENT_TYPES, dumps
 
 TOKENIZER = "tokenizer:"
+MOST_TOKENIZERS = 2
+"""The server's, and the one at hand."""
 NOT_OUR_BYTES = "is not spelled as Rotoscope writes it, so that white space or order could hold something"
+_A_PATH = re.compile(r"^[./]|\.\.|/.*/|/$")
+"""Public names are those of an owner and a model at most."""
 _EVENT_LINE = b' {"event_type"'
 _EVENTS: dict[object, type[TraceEvent]] = {name: kind for kind, name in EVENT_TYPES.items() if kind is not Call}
 
@@ -53,7 +58,10 @@ def check_trace(data: bytes, findings: FileFindings, census: Census) -> None:
     if dumps(trace) != data:
         findings.add(f"{NOT_OUR_BYTES}: convert or publish it, which writes it anew")
     check_values(parsed.value, findings)
+    for path, what in loose_ids(trace):
+        findings.add(what, field=path)
     check_start((getattr(event, "at_ms", None) for event in trace.events), "at_ms", findings)
+    check_times(trace.events, findings)
     see_sources(asdict(trace), findings)
     census.add_trace(trace)
 
@@ -75,6 +83,7 @@ def check_journal(data: bytes, findings: FileFindings, census: Census) -> None:
     if _journal_bytes(recorded) != whole:
         findings.add(NOT_OUR_BYTES)
     check_start((getattr(record, "at_ms", None) for record in recorded.records), "at_ms", findings)
+    check_times(recorded.records, findings)
     if recorded.header.tokenizer is not None:
         findings.see("tokenizer", recorded.header.tokenizer)
     census.journals += 1
@@ -93,7 +102,15 @@ def check_manifest(data: bytes, findings: FileFindings, census: Census) -> None:
         return
     if any(not PUBLIC_NAME.match(name) for name in places):
         findings.add("names a file in a way that could be somebody's text", field="traces")
-    elif corpus.dump_manifest(places) != data:
+    for name in places:
+        if PUBLIC_NAME.match(name) and not OUR_NAME.match(name):
+            findings.see("file name in a manifest", name)
+    ranks = sorted(rank for _, ranks in places.values() for rank in ranks or ())
+    if ranks != list(range(len(ranks))):
+        findings.add("ranks are not 0, 1, 2 and so on: publish the corpus, which numbers them anew", field="ranks")
+    if fine_times(start_ms for start_ms, _ in places.values()):
+        findings.add("times are finer than a microsecond: publish the corpus, which rounds them", field="start_ms")
+    if corpus.dump_manifest(places) != data:
         findings.add(NOT_OUR_BYTES)
     check_values(parsed.value, findings)
     check_start((start_ms for start_ms, _ in places.values()), "start_ms", findings)
@@ -139,10 +156,24 @@ def check_start(times_ms: Any, field: str, findings: FileFindings) -> None:
         findings.add("times do not start at zero: publish it, which rebases them", field=field)
 
 
+def check_times(timed: Iterable[object], findings: FileFindings) -> None:
+    """Note times of events or records that are finer than any recorder writes them."""
+    items = list(timed)
+    for name in TIMES:
+        if fine_times(getattr(item, name, None) for item in items):
+            findings.add("times are finer than a microsecond: publish it, which rounds them", field=name)
+
+
 def see_sources(value: Any, findings: FileFindings) -> None:
-    """List the names of tokenizers, which are the only ones in a trace that come from outside."""
-    for name in sorted(set(_tokenizers(value))):
-        findings.see("tokenizer", name)
+    """List the names of tokenizers, which are the only ones in a trace that come from outside; note what is none."""
+    names = sorted(set(_tokenizers(value)))
+    if len(names) > MOST_TOKENIZERS:
+        findings.add(f"names {len(names)} tokenizers, and a recording has {MOST_TOKENIZERS} at most")
+    for name in names:
+        if _A_PATH.search(name):
+            findings.add("a tokenizer's name that reads as a path", field="token_source or source")
+        else:
+            findings.see("tokenizer", name)
 
 
 def _tokenizers(value: Any) -> Iterator[str]:

@@ -409,3 +409,11 @@ def test_an_agent_that_is_not_waited_for_takes_nothing_from_the_time_of_tools() 
         (None, "tool02", 0, 1000.0, 2000.0),
         (None, 2),
     ]
+
+
+def test_requests_of_several_calls_are_numbered_by_themselves() -> None:
+    wire = Wire()
+    for number in range(4):
+        wire.answer(wire.ask([user(f"question {number}")], n=1 + number % 2), *[assistant("yes")] * (1 + number % 2))
+
+    assert [call.request for call in wire.calls()] == [None, 0, 0, None, 1, 1]

@@ -22,7 +22,8 @@ from rotoscope.traces.canary import Canaries
 from rotoscope.traces.corpus import Member, write_manifest
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.forest import normalise
-from rotoscope.traces.model import Call
+from rotoscope.traces.model import Call, ParallelStart, Wait
+from rotoscope.traces.reader import loads
 from rotoscope.traces.writer import dumps
 
 SECRET = "ignore all previous words"
@@ -58,6 +59,11 @@ def trace_with(change: Callable[[dict[str, Any]], object]) -> bytes:
 
 def last_call(whole: dict[str, Any]) -> dict[str, Any]:
     call: dict[str, Any] = whole["events"][-1]
+    return call
+
+
+def tool_call(whole: dict[str, Any]) -> dict[str, Any]:
+    call: dict[str, Any] = next(one for one in whole["events"] if one["event_type"] == "tool_call")
     return call
 
 
@@ -134,6 +140,81 @@ def test_what_is_not_allowed_is_found_and_not_shown(
     put(tmp_path, trace_with(change))
 
     assert any(re.search(expected, said) for said in findings_of(tmp_path))
+
+
+LOOSE: Sequence[tuple[str, Callable[[dict[str, Any]], object], str]] = [
+    (
+        "a path that is no branch's",
+        lambda t: t["events"][0].update(branch_path=[104, 105]),
+        r"branch_path: a path is not",
+    ),
+    ("a call's number", lambda t: last_call(t).update(call=104105), r"call: numbers are not 0, 1, 2"),
+    ("a conversation", lambda t: last_call(t).update(conversation_id=104105), r"conversation_id: numbers are not"),
+    ("a request", lambda t: last_call(t).update(request=104105), r"request: numbers are not 0, 1, 2"),
+    ("a tool call", lambda t: tool_call(t).update(tool_call_id="t104105"), r"tool_call_id: numbers are not 0, 1, 2"),
+    ("zeros before a pseudonym", lambda t: last_call(t).update(tool_calls=["tool0104"]), r"begins with zeros"),
+    ("zeros before an id", lambda t: tool_call(t).update(tool_call_id="t000"), r"begins with zeros"),
+    (
+        "an id by time",
+        lambda t: t.update(trace_id="0199a1b2-c3d4-7abc-8def-0123456789ab"),
+        r"trace_id: an id that holds",
+    ),
+    ("an id with a date", lambda t: t.update(campaign="20261130a1b2c3d4"), r"campaign: an id that holds a time"),
+    (
+        "a text with capitals in hex",
+        lambda t: t.update(trace_id=b"Bob Smith, No. 7".hex()),
+        r"trace_id: hex digits that",
+    ),
+    ("digits of a time", lambda t: last_call(t).update(duration_ms=104.1051081), r"duration_ms: times are finer"),
+    ("a sign of zero", lambda t: last_call(t).update(ttft_ms=-0.0), r"ttft_ms: times are finer"),
+    ("a path for a tokenizer", lambda t: t.update(token_source="tokenizer:/home/me/model"), r"reads as a path"),
+    ("a folder for a tokenizer", lambda t: t.update(token_source="tokenizer:../model"), r"reads as a path"),
+    (
+        "many tokenizers",
+        lambda t: [
+            one.update(tokens_source=f"tokenizer:the/{n}") for n, one in enumerate(t["events"]) if "tokens" in one
+        ],
+        r"names 3 tokenizers, and a recording has 2 at most",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), [row[1:] for row in LOOSE], ids=[row[0] for row in LOOSE])
+def test_what_is_valid_but_free_to_choose_is_found(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], expected: str
+) -> None:
+    put(tmp_path, dumps(loads(trace_with(change))))
+
+    assert any(re.search(expected, said) for said in findings_of(tmp_path))
+
+
+def test_paths_of_nested_branches_are_those_of_their_regions(tmp_path: Path) -> None:
+    wait = Wait(kind="think", duration_ms=0.0)
+    events = (
+        ParallelStart(region=0, num_branches=2),
+        replace(wait, branch=(0, 1), branch_path=(1,)),
+        ParallelStart(region=1, num_branches=1, branch=(0, 1), branch_path=(1,)),
+        replace(wait, branch=(1, 0), branch_path=(1, 0)),
+    )
+    trace = replace(make_trace(), events=events)
+    put(tmp_path, dumps(trace))
+    assert findings_of(tmp_path) == []
+
+    for path in ((1,), (1, 0, 0), (1, 3)):
+        put(tmp_path, dumps(replace(trace, events=(*events[:3], replace(wait, branch=(1, 0), branch_path=path)))))
+        assert findings_of(tmp_path)
+
+
+def test_what_lies_beside_the_bytes_of_a_file_is_found(tmp_path: Path) -> None:
+    path = put(tmp_path, WHOLE)
+    try:
+        os.setxattr(path, "user.prompt", SECRET.encode())
+    except (AttributeError, OSError):
+        pytest.skip("no extended attributes here")
+
+    assert findings_of(tmp_path) == [
+        "run-0001.trace.json: has extended attributes, which go along with copies: remove them"
+    ]
 
 
 def test_the_line_of_an_event_is_told(tmp_path: Path) -> None:
@@ -248,6 +329,14 @@ def test_a_manifest_is_checked(tmp_path: Path) -> None:
     put(tmp_path, dumps(trace), "a.trace.json")
     write_manifest(tmp_path, [("a.trace.json", Member(name="a", trace=trace, start_ms=0.0, ranks=(0,)))])
     assert findings_of(tmp_path) == []
+    assert [name.value for name, _ in audited(tmp_path).findings.sorted_names()] == ["a.trace.json"] * 2
+
+    write_manifest(tmp_path, [("a.trace.json", Member(name="a", trace=trace, start_ms=0.104105, ranks=(104105,)))])
+    assert findings_of(tmp_path) == [
+        "corpus.json: ranks: ranks are not 0, 1, 2 and so on: publish the corpus, which numbers them anew",
+        "corpus.json: start_ms: times are finer than a microsecond: publish the corpus, which rounds them",
+        "corpus.json: start_ms: times do not start at zero: publish it, which rebases them",
+    ]
 
     write_manifest(tmp_path, [(SECRET, Member(name="a", trace=trace, start_ms=1_764_460_000_123.0))])
     assert findings_of(tmp_path) == ["corpus.json: traces[0].start_ms: expected a time in milliseconds or null"]

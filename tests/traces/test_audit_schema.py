@@ -47,6 +47,8 @@ def test_no_field_is_a_string_of_any_kind(module: ModuleType) -> None:
         (b"a secret".hex(), True),
         (b"Tell nobody else".hex(), True),
         (hashlib.sha256(b"1").digest()[:8].hex() + b"a secret".hex(), True),
+        (b"Bob Smith, No. 7".hex(), True),
+        (hashlib.sha256(b"1").digest()[:8].hex() + b"Room 12, Bldg. 4".hex(), True),
         (b"secret".hex(), False),  # six bytes are letters by chance too often
         ("deadbeefdeadbeef", False),
         ("5f1c9a4e", False),

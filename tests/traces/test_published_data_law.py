@@ -24,13 +24,16 @@ def test_what_was_read_from_other_formats_holds_nothing_but_numbers(name: str, d
 
     done = audit([tmp_path])
 
-    assert [str(one) for one in done.findings.kept] == []
+    assert {one.what for one in done.findings.kept} <= {
+        "times are finer than a microsecond: publish it, which rounds them"
+    }
 
 
 @pytest.mark.parametrize("step", [16, 64])
 @pytest.mark.parametrize("name", DATA)
 def test_rounding_moves_hit_rates_little(name: str, step: int, data_dir: Path, tmp_path: Path) -> None:
     published = publish(open_traces([data_dir / name]), tmp_path / "out", PublishOptions(round_tokens=step))
+    assert audit([tmp_path / "out"]).is_clean
     rates = [one for one in published.effects if "hit rate" in one.what]
 
     assert len(rates) == 4
