@@ -262,7 +262,7 @@ class RecordedExchange(Exchange):
         if self._filter is None and reason is None:
             answer.take_whole(b"".join(self._whole), self._now_s)
         self._forget()
-        if answer.unread:
+        if answer.unread and self._status < 400:
             self._run.warn("part of an answer is no JSON and was not recorded")
         if not self._run.is_closed:
             self._run.write(self._ended(answer, at_s if self._done_at_s is None else self._done_at_s, reason))

@@ -146,10 +146,10 @@ class RequestReader:
             return self._sent_by(asked, identify(headers, {}), is_known_body=True)
         request = dialect.read(path, body)
         asked = self._asked(dialect, request)
-        asked = self._sent_by(asked, identify(headers, request.body), is_known_body=False)
-        if bodies is not None and _can_grow(request):
-            bodies.learn(body, request.body, asked)
-        return asked
+        sent = self._sent_by(asked, identify(headers, request.body), is_known_body=False)
+        if bodies is not None and _can_grow(request):  # what headers say of one body, those of the next may not
+            bodies.learn(body, request.body, self._sent_by(asked, identify({}, request.body), is_known_body=False))
+        return sent
 
     def thread_of(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> int | None:
         """Return who sends a request that is no call, by its own word."""

@@ -124,7 +124,7 @@ class CallOpened:
     at_ms: Milliseconds
     """When it arrived; the run's first request is at 0."""
     thread: Count | None = None
-    """Who sent it within the run, by its own word; dense by first appearance."""
+    """Who sent it within the run, by its own word; a number by first appearance."""
     parent: Count | None = None
     """The thread that began this one."""
     thread_source: ThreadSource | None = None

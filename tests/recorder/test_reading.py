@@ -112,3 +112,42 @@ def test_results_that_come_before_a_stream_has_ended_name_their_call_too() -> No
     exchange.end(at_s=wire.now_s + 1)
 
     assert [call.answers for call in opened(wire)] == [None, 0]
+
+
+def sent_by(*headers: dict[str, str], **fields: Any) -> list[int | None]:
+    """Return who sends the requests of a growing conversation, by the headers of each."""
+    wire, messages = Wire(), [user("go")]
+    for named in headers:
+        body = orjson.dumps({"model": "m", "messages": messages} | fields)
+        exchange = wire.recorder.request(PATH, body, at_s=wire.now_s, headers=named)
+        wire.answer(exchange, assistant("yes"))
+        messages = [*messages, assistant("yes"), user("on")]
+    return [call.thread for call in opened(wire)]
+
+
+def test_who_sent_a_body_by_its_headers_is_not_who_sends_one_that_goes_on_from_it_without() -> None:
+    assert sent_by({"x-session-id": "A"}, {}, {"x-session-id": "A"}) == [0, None, 0]
+
+
+def test_who_sends_a_body_by_its_own_word_sends_one_that_goes_on_from_it_too() -> None:
+    first, second, third = sent_by({"x-session-id": "A"}, {}, {}, prompt_cache_key="K")
+
+    assert first != second == third
+    assert second is not None
+
+
+def test_results_tell_of_which_tools_they_are_where_those_are_not_the_first() -> None:
+    wire = Wire()
+    grown = wire.call([user("go")], assistant(calls=[tool_call(name) for name in "abc"]))
+    wire.call([*grown, result("c", "x"), result("b", "x")], assistant("d"))
+    wire.call([*grown, result("b", "x"), result("a", "x")], assistant("d"))
+
+    assert [call.results for call in opened(wire)] == [(), (1, 2), ()]
+
+
+def test_tools_whose_ids_are_one_are_not_told_apart() -> None:
+    wire = Wire()
+    grown = wire.call([user("go")], assistant(calls=[tool_call("a"), tool_call("a")]))
+    wire.call([*grown, result("a", "x")], assistant("d"))
+
+    assert [(call.answers, call.results) for call in opened(wire)] == [(None, ()), (0, ())]

@@ -445,3 +445,13 @@ def _is_of(thing: Part | Request | ChatAnswer | Choice) -> bool:
             return any(map(_is_of, thing.outputs))
         case Choice():
             return CANARY in str([thing.content, thing.reasoning, thing.calls])
+
+
+def test_an_error_page_that_is_no_json_is_nothing_to_tell() -> None:
+    wire = Wire()
+    exchange = wire.ask([user("a")])
+    exchange.response(502, at_s=wire.now_s, content_type="text/html")
+    exchange.chunk(b"<html>bad gateway</html>", at_s=wire.now_s)
+    exchange.end(at_s=wire.now_s)
+
+    assert wire.recorder.trouble == []
