@@ -134,6 +134,11 @@ def opaque_part(name: str) -> Part:
     return Part("opaque", b"o" + data, data, 0, UNSEEN_TOKENS)
 
 
+def history_part(digest: bytes, text_bytes: int) -> Part:
+    """Return a part that stands for many parts of known size, by a digest of them all."""
+    return Part("opaque", b"h" + digest, digest, text_bytes, UNSEEN_TOKENS)
+
+
 def reasoning_of(message: dict[str, Any]) -> str:
     """Return the thinking in a message or a delta, "" when there is none."""
     for name in REASONING_FIELDS:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from rotoscope.recorder.canonical import Part, message_part
+from rotoscope.recorder.canonical import Part, history_part, message_part
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash, own_digest
 from rotoscope.recorder.stretches import Stretches
 from rotoscope.recorder.volatile import blanked
 from rotoscope.traces.journal import PartSeen, border_ends, text_border_ends
+
+TOGETHER = 64
+"""Of a history that goes behind other instructions so many parts become one, so that a turn costs little but what is new."""
+_LATEST = 8
+"""So many parts at its end are left as they are at least."""
 
 
 class KnownParts:
@@ -68,7 +73,10 @@ class KnownParts:
         return self._add(before, part, digest, own) if known is None else known
 
     def moved(self, head: int, *, since: int | None, before: int | bytes) -> int | bytes:
-        """Put the parts behind `since` up to `head` behind another part, and return the number of the last."""
+        """Put the parts behind `since` up to `head` behind another part, and return the number of the last.
+
+        Of many the first become a few, always of the same ones, so that the same history is the same parts.
+        """
         path, part = [], head
         while part != since:
             path.append(part)
@@ -76,9 +84,24 @@ class KnownParts:
             if parent is None:
                 break
             part = parent
-        for part in reversed(path):
-            before = self._again(before, part)
+        for parts in self._stretched(path[::-1]):
+            before = self._again(before, parts[0]) if len(parts) == 1 else self._together(before, parts)
         return before
+
+    def _stretched(self, path: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yield the parts of a history one by one, and those together that become one."""
+        start = 0
+        while start < len(path):
+            is_one = self._seen[path[start]].role == "opaque" or len(path) - start < TOGETHER + _LATEST
+            end = start + (1 if is_one else TOGETHER)
+            yield path[start:end]
+            start = end
+
+    def _together(self, before: int | bytes, parts: Sequence[int]) -> int:
+        """Return the number of a part that stands for many."""
+        digest = own_digest(b"".join(self._own[part] for part in parts))
+        size = sum(self._seen[part].text_bytes + self._seen[part].reasoning_bytes for part in parts)
+        return self.behind(before, history_part(digest, size))
 
     def behind_messages(self, before: int | bytes, messages: Iterable[dict[str, Any]]) -> int:
         """Return the number of the last of some messages behind a part; that of the part when there are none.

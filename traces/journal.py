@@ -39,7 +39,8 @@ ShortDigests: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=
 """Digests of 8 bytes, one behind the other."""
 PartRole: TypeAlias = Literal["system", "user", "tool", "assistant", "tools", "text", "opaque"]
 """The role of a message; `tools` are the tool schemas and what else a template may read beside the messages, `text` is
-a stretch of a prompt without a template, `opaque` is history that the server keeps and the recorder never saw."""
+a stretch of a prompt without a template, `opaque` is history that the server keeps: what the recorder never saw, or many
+parts that it keeps as one."""
 DialectName: TypeAlias = Literal["chat", "completions", "responses", "messages", "gemini"]
 ThreadSource: TypeAlias = Literal["own", "client"]
 """Who said who sends a request: our own headers, or those of the client."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rotoscope.recorder.canonical import tools_part
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
-from rotoscope.recorder.parts import KnownParts
+from rotoscope.recorder.parts import TOGETHER, KnownParts
 from rotoscope.traces.journal import BORDER_STEP, FIRST_BORDER_BYTES, border_ends
 
 DOMAIN = b"d" * 16
@@ -120,6 +120,57 @@ def test_parts_that_are_moved_are_those_that_would_be_sent_there() -> None:
     assert isinstance(end, int)
     assert moved.moved(head, since=start, before=moved.behind_messages(DOMAIN, [system("new")])) == end
     assert moved.take_fresh() == []
+
+
+def history(parts: KnownParts, start: int, turns: int) -> int:
+    head = start
+    for turn in range(turns):
+        head = parts.behind_messages(head, [user(f"q{turn}"), assistant(f"a{turn}")])
+    return head
+
+
+def test_a_long_history_behind_other_instructions_costs_little_but_what_is_new() -> None:
+    parts = known_parts()
+    start = parts.behind_messages(DOMAIN, [system("0")])
+    head: int | bytes = history(parts, start, 200)
+    parts.take_fresh()
+    costs = []
+    for turn in range(1, 40):
+        other = parts.behind_messages(DOMAIN, [system(f"{turn}")])
+        head = parts.moved(int(head), since=start, before=other)
+        start, head = other, parts.behind_messages(head, [user(f"new {turn}"), assistant(f"said {turn}")])
+        costs.append(len(parts.take_fresh()))
+
+    assert max(costs) < 2 * TOGETHER
+    assert min(costs) > 2 + 400 // TOGETHER
+
+
+def test_a_long_history_is_the_same_parts_whenever_it_goes_behind_the_same_instructions() -> None:
+    parts = known_parts()
+    start = parts.behind_messages(DOMAIN, [system("a")])
+    head = history(parts, start, 100)
+    other = parts.behind_messages(DOMAIN, [system("b")])
+    there = parts.moved(head, since=start, before=other)
+    grown = parts.behind_messages(there, [user("x")])
+    back = parts.moved(grown, since=other, before=start)
+    parts.take_fresh()
+    again = parts.behind_messages(back, [user("y")])
+    parts.moved(again, since=start, before=other)
+
+    # Of the history that is there under both, nothing is new.
+    assert [part.role for part in parts.take_fresh()] == ["user", "user"]
+
+
+def test_parts_that_stand_for_many_have_their_size() -> None:
+    parts = known_parts()
+    start = parts.behind_messages(DOMAIN, [system("a")])
+    head = parts.behind_messages(start, [user("1234")] * 100)
+    parts.take_fresh()
+    parts.moved(head, since=start, before=parts.behind_messages(DOMAIN, [system("b")]))
+    _, first, *others = parts.take_fresh()
+
+    assert (first.role, first.text_bytes) == ("opaque", 4 * TOGETHER)
+    assert [part.text_bytes for part in others] == [4] * (100 - TOGETHER)
 
 
 def test_parts_are_moved_from_the_start_of_a_prompt_and_to_it() -> None:
