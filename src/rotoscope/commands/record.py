@@ -43,6 +43,19 @@ def record(
         typer.Option(help="File with a task a line, - for standard input: run the command for each, in place of {}."),
     ] = None,
     jobs: Annotated[int, typer.Option(help="How many tasks run at once.", min=1)] = 1,
+    intercept: Annotated[
+        bool,
+        typer.Option(
+            "--intercept", help="Open what the command says to inference hosts: for an address that is fixed."
+        ),
+    ] = False,
+    intercept_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Host to open besides, as llm.example.com, *.example.com or localhost:8443."),
+    ] = None,
+    intercept_mode: Annotated[
+        str, typer.Option(help="How mitmproxy gets to hear it: regular, transparent, local or upstream:URL.")
+    ] = "regular",
 ) -> None:
     """Run a command behind a gateway to its server and write a content-free trace of its calls.
 
@@ -50,25 +63,37 @@ def record(
     """
     import os
 
+    from rotoscope.proxy import intercept as interception
     from rotoscope.proxy.addresses import chosen_upstream
     from rotoscope.proxy.campaign import chosen_campaign
     from rotoscope.proxy.names_file import names_file
     from rotoscope.proxy.record import RecordOptions
     from rotoscope.proxy.record import record as run
+    from rotoscope.proxy.recording import Recording
     from rotoscope.proxy.standing import Standing
     from rotoscope.proxy.suite import SuiteOptions, record_each
     from rotoscope.proxy.tasks import read_tasks
     from rotoscope.recorder.campaigns import Campaign
     from rotoscope.recorder.token_counters import chosen_tokenizer
 
-    chosen, counter = chosen_upstream(upstream, os.environ), chosen_tokenizer(tokenizer)
+    if intercept:
+        interception.refuse_beside({"--upstream": upstream, "--measure": measure, "--each": each})
+        interception.need_mitmproxy()
+    counter = chosen_tokenizer(tokenizer)
+    chosen = None if intercept else chosen_upstream(upstream, os.environ)
     with chosen_campaign(campaign, os.environ) as named:
         private = names_file(names, folder) if names else None
-        if each is None:
+        if chosen is None:
+            from rotoscope.proxy.intercept.record import intercepted
+
+            how = Recording(folder, named or Campaign(), counter, names=private)
+            asks = not no_usage_request
+            status = intercepted(command, how, named, hosts=intercept_host or (), mode=intercept_mode, asks_usage=asks)
+        elif each is None:
             status = run(RecordOptions(command, chosen, folder, measure, named, counter, private, not no_usage_request))
         else:
-            how = Standing(
+            standing = Standing(
                 chosen, folder, named or Campaign(), measure, counter, names=private, asks_usage=not no_usage_request
             )
-            status = record_each(SuiteOptions(command, read_tasks(each), how, jobs))
+            status = record_each(SuiteOptions(command, read_tasks(each), standing, jobs))
     raise typer.Exit(status)

@@ -1,0 +1,244 @@
+"""The mitmproxy addon: of what passes through mitmproxy, a recorder hears the calls to inference hosts.
+
+Requests that may be calls are read whole before they pass; everything else, answers above all, passes as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+from mitmproxy import connection, http, tls
+from mitmproxy.proxy import server_hooks
+
+from rotoscope.proxy.count import Counting
+from rotoscope.proxy.encodings import Undecodable, decoded
+from rotoscope.proxy.gateway import FindsRuns, Notice
+from rotoscope.proxy.headers import TO_THE_GATEWAY
+from rotoscope.proxy.intercept.again import Again, Came
+from rotoscope.proxy.intercept.hosts import Hosts
+from rotoscope.proxy.intercept.tap import Tap
+
+_UPLOADS = ("multipart/", "audio/", "image/")
+_MOST_HOSTS = 1000
+
+
+class Interceptor:
+    """Let the recorder of its run hear every call that is opened."""
+
+    def __init__(
+        self,
+        runs: FindsRuns,
+        hosts: Hosts,
+        *,
+        notice: Notice,
+        counting: Counting | None = None,
+        asks_usage: bool = True,
+        again: Again | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runs = runs
+        self._hosts = hosts
+        self._notice = notice
+        self._counting = counting
+        self._asks_usage = asks_usage
+        self._again = again
+        self._refusing: set[tuple[str, str]] = set()
+        """Hosts and paths where the server refuses to be asked for the usage of response streams."""
+        self._clock = clock
+        self._taps: dict[str, Tap] = {}
+        """The calls that are open, by the ids of their flows."""
+        self._closed: set[str] = set()
+        """Hosts whose clients do not let themselves be listened to; they are tunnelled from then on."""
+        self._said: set[str] = set()
+        self.requests = 0
+        """How many requests came to opened hosts."""
+        self.calls = 0
+        """How many of them a recorder took for calls."""
+        self.unopened: Counter[str] = Counter()
+        """How many connections passed as they are, by host."""
+        self._is_quiet = asyncio.Event()
+        self._is_quiet.set()
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls are open."""
+        return len(self._taps)
+
+    async def stop(self, *, drain_s: float) -> None:
+        """Give open calls `drain_s` seconds to end, and take those that do not for cancelled."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_quiet.wait(), drain_s)
+        for tap in list(self._taps.values()):
+            tap.break_off(by_client=True)
+            self._look_back(tap)
+        self._taps.clear()
+
+    # What mitmproxy calls, by its names.
+
+    def server_connect(self, data: server_hooks.ServerConnectionHookData) -> None:
+        """Count connections that pass as they are."""
+        address = data.server.address
+        if address and not self._hosts.opens(*address[:2]) and len(self.unopened) < _MOST_HOSTS:
+            self.unopened[address[0]] += 1
+
+    def tls_clienthello(self, data: tls.ClientHelloData) -> None:
+        """Leave a connection closed whose client would refuse our certificate."""
+        if self._name_of(data.context, data.client_hello.sni) in self._closed:
+            data.ignore_connection = True
+
+    def tls_failed_client(self, data: tls.TlsData) -> None:
+        """Explain a client that refuses our certificate, and tunnel what it says from then on."""
+        name = self._name_of(data.context, data.conn.sni)
+        self._closed.add(name)
+        self._say(
+            f"connections to {name} are no longer opened, so its calls are not recorded: its client pins a certificate "
+            "or does not read the certificate variables; give it the authority in $ROTOSCOPE_CA_FILE, or use the gateway"
+        )
+
+    def tls_failed_server(self, data: tls.TlsData) -> None:
+        """Explain a server whose certificate is not trusted."""
+        address = data.context.server.address
+        self._say(
+            f"calls to {address[0] if address else 'a server'} fail: its certificate is not trusted here; "
+            "SSL_CERT_FILE names the authorities to trust"
+        )
+
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """Let pass as it comes what cannot be a call."""
+        flow.request.stream = not self._may_be_a_call(flow.request)
+
+    def request(self, flow: http.HTTPFlow) -> None:
+        """Let the recorder hear a request that has come whole."""
+        if not self._is_opened(flow.request):
+            return
+        self.requests += 1
+        if not flow.request.stream:
+            self._record(flow)
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Let every answer pass as it comes."""
+        tap, response = self._taps.get(flow.id), flow.response
+        assert response is not None
+        if response.status_code == 101:
+            if self._is_opened(flow.request):
+                self._say("a WebSocket was passed on unrecorded: only HTTP is recorded")
+        elif tap is None:
+            response.stream = True
+        else:
+            tap.begin(response, is_http1=flow.request.http_version.startswith("HTTP/1"))
+
+    async def response(self, flow: http.HTTPFlow) -> None:
+        """Take note that an answer has passed whole, or send its request once more as it came."""
+        tap = self._taps.get(flow.id)
+        if tap is not None and tap.is_refused:
+            await self._send_as_it_came(flow, tap)
+        if self._taken(flow) is not None and tap is not None:
+            tap.end()
+            self._look_back(tap)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """Take note that one side has left."""
+        if (tap := self._taken(flow)) is not None:
+            by_client = _client_left(flow)
+            tap.break_off(by_client=by_client)
+            self._look_back(tap, is_failed=not by_client)
+
+    def _record(self, flow: http.HTTPFlow) -> None:
+        request, body = flow.request, flow.request.raw_content or b""
+        try:
+            plain = decoded(body, request.headers.get("content-encoding", "").strip().lower())
+        except Undecodable as problem:
+            self._say(f"a request was passed on unrecorded: {problem}")
+            return
+        try:
+            run = self._runs.find(request.headers, plain, name="", port="")
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._say(f"requests are passed on unrecorded: no run can begin ({type(error).__name__})")
+            return
+        run.began(self._clock())
+        path = _place(request)[1]
+        asks = self._asks_usage and _place(request) not in self._refusing
+        exchange = run.recorder.request(path, plain, at_s=self._clock(), headers=request.headers, asks_usage=asks)
+        self.calls += exchange.recorded
+        run.calls += exchange.recorded
+        if exchange.recorded and self._counting is not None:
+            self._counting.prepare()
+        _leave_out_ours(request)
+        is_changed = exchange.upstream_body is not plain
+        came = Came(request.headers.copy(), body) if is_changed else None
+        self._taps[flow.id] = Tap(exchange, run, as_it_came=came, clock=self._clock)
+        self._is_quiet.clear()
+        if exchange.listens:
+            request.headers["accept-encoding"] = "identity"
+        if is_changed:
+            request.headers.pop("content-encoding", None)
+            request.content = exchange.upstream_body
+
+    async def _send_as_it_came(self, flow: http.HTTPFlow, tap: Tap) -> None:
+        """Send a refused request once more as it came; its answer is the one that passes, if there is one."""
+        assert tap.as_it_came is not None
+        if self._again is not None:
+            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+                flow.response = await self._again.send(flow, tap.as_it_came)
+        assert flow.response is not None
+        if flow.response.status_code < 400:
+            self._refusing.add(_place(flow.request))
+            self._say("a server refuses to be asked for the usage of response streams: it is asked no more")
+        tap.take_whole(flow.response)
+
+    def _taken(self, flow: http.HTTPFlow) -> Tap | None:
+        tap = self._taps.pop(flow.id, None)
+        if not self._taps:
+            self._is_quiet.set()
+        return tap
+
+    def _look_back(self, tap: Tap, *, is_failed: bool = False) -> None:
+        """Tell of a failure, and let the texts of a call be counted."""
+        run, is_recorded = tap.run, tap.exchange.recorded
+        run.ended(self._clock())
+        run.answered += is_recorded and tap.is_accepted
+        if is_recorded and self._counting is not None:
+            self._counting.submit(run.recorder)
+        if tap.failure or is_failed:
+            self._say(f"a call failed: {tap.failure or 'its server broke off, or could not be reached'}")
+
+    def _may_be_a_call(self, request: http.Request) -> bool:
+        kind = request.headers.get("content-type", "")
+        return request.method == "POST" and not kind.startswith(_UPLOADS) and self._is_opened(request)
+
+    def _is_opened(self, request: http.Request) -> bool:
+        return self._hosts.opens(request.pretty_host, request.port) or self._hosts.opens(request.host, request.port)
+
+    def _name_of(self, context: Any, sni: str | None) -> str:
+        address = context.server.address
+        return sni or (address[0] if address else "a server")
+
+    def _say(self, line: str) -> None:
+        """Tell each thing once."""
+        if line not in self._said:
+            self._said.add(line)
+            self._notice(line)
+
+
+def _client_left(flow: http.HTTPFlow) -> bool:
+    """Tell whether it is the client that has left: its connection is over, or it cancelled a stream of HTTP/2."""
+    if not flow.client_conn.state & connection.ConnectionState.CAN_READ:
+        return True
+    return flow.error is not None and "(CANCEL)" in flow.error.msg
+
+
+def _place(request: http.Request) -> tuple[str, str]:
+    """Return the host and the path of a request."""
+    return request.pretty_host, request.path.partition("?")[0]
+
+
+def _leave_out_ours(request: http.Request) -> None:
+    """Leave out what a client says to us alone."""
+    for name in [name for name in request.headers if name.lower().encode().startswith(TO_THE_GATEWAY)]:
+        del request.headers[name]

@@ -1,0 +1,98 @@
+"""Which hosts are inference endpoints: connections to them are opened, all others pass as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rotoscope.traces.errors import UnusableInput
+
+INFERENCE_HOSTS = (
+    "api.openai.com",
+    "*.api.openai.com",
+    "chatgpt.com",
+    "*.openai.azure.com",
+    "*.services.ai.azure.com",
+    "*.cognitiveservices.azure.com",
+    "api.anthropic.com",
+    "generativelanguage.googleapis.com",
+    "aiplatform.googleapis.com",
+    "*-aiplatform.googleapis.com",
+    "openrouter.ai",
+    "opencode.ai",
+    "api.mistral.ai",
+    "codestral.mistral.ai",
+    "api.deepseek.com",
+    "api.groq.com",
+    "api.together.xyz",
+    "api.together.ai",
+    "api.fireworks.ai",
+    "api.x.ai",
+    "api.cerebras.ai",
+    "api.sambanova.ai",
+    "api.deepinfra.com",
+    "api.novita.ai",
+    "api.hyperbolic.xyz",
+    "api.perplexity.ai",
+    "api.cohere.com",
+    "api.moonshot.ai",
+    "api.moonshot.cn",
+    "api.minimax.io",
+    "api.z.ai",
+    "open.bigmodel.cn",
+    "dashscope.aliyuncs.com",
+    "dashscope-intl.aliyuncs.com",
+    "portal.qwen.ai",
+    "ark.cn-beijing.volces.com",
+    "integrate.api.nvidia.com",
+    "router.huggingface.co",
+    "*.endpoints.huggingface.cloud",
+    "api.githubcopilot.com",
+    "*.githubcopilot.com",
+    "models.github.ai",
+)
+"""Hosted servers of the dialects that are recorded."""
+
+_PATTERN = re.compile(r"(?P<host>\*?[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts whose connections are opened, as `HOST` or `HOST:PORT`; a `*` at the start of one is any name."""
+
+    patterns: tuple[str, ...] = INFERENCE_HOSTS
+    _regexes: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_regexes", tuple(re.compile(_regex(x), re.IGNORECASE) for x in self.patterns))
+
+    @property
+    def regexes(self) -> list[str]:
+        """Regular expressions for `HOST:PORT`, as mitmproxy's `allow_hosts` takes them."""
+        return [regex.pattern for regex in self._regexes]
+
+    def opens(self, host: str, port: int) -> bool:
+        """Tell whether connections to a host are opened."""
+        return any(regex.search(f"{host}:{port}") for regex in self._regexes)
+
+
+def chosen_hosts(given: Iterable[str]) -> Hosts:
+    """Return the known inference hosts and those that were given. Raises UnusableInput."""
+    patterns = []
+    for text in given:
+        match = _PATTERN.fullmatch(text)
+        if match is None or int(match["port"] or 0) > 65535:
+            raise UnusableInput(
+                f"{text!r} is no host to open: give one like 'llm.example.com', '*.example.com' or 'host:8443'"
+            )
+        patterns.append(text)
+    return Hosts((*INFERENCE_HOSTS, *patterns))
+
+
+def _regex(pattern: str) -> str:
+    match = _PATTERN.fullmatch(pattern)
+    assert match is not None, pattern
+    host, port = match["host"].strip("[]"), match["port"]
+    begin = r"^[^:]*" if host.startswith("*") else "^"
+    return f"{begin}{re.escape(host.removeprefix('*'))}:{port or r'[0-9]+'}$"

@@ -1,0 +1,110 @@
+"""mitmproxy in this process, with those of its parts alone that pass on what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import mitmproxy.proxy.server
+from mitmproxy import exceptions, master, options
+from mitmproxy.addons import core, disable_h2c, next_layer, proxyserver, tlsconfig, upstream_auth
+
+from rotoscope.proxy.intercept.addon import Interceptor
+from rotoscope.proxy.intercept.authority import Authority
+from rotoscope.proxy.intercept.hosts import Hosts
+from rotoscope.proxy.intercept.modes import Mode
+from rotoscope.proxy.telling import tell_kind_of_error
+from rotoscope.traces.errors import UnusableInput
+
+LONGEST_SILENCE_S = 24 * 3600
+"""How long a connection may say nothing; mitmproxy's own limit of 600 s would cut calls that think for longer."""
+
+
+class _OwnAuthority(tlsconfig.TlsConfig):  # type: ignore[misc]
+    """Certificates by an authority that is in no file."""
+
+    def __init__(self, authority: Authority) -> None:
+        super().__init__()
+        self.certstore = authority.store
+
+    def configure(self, updated: set[str]) -> None:
+        super().configure(set(updated) - {"confdir", "certs", "key_size", "cert_passphrase"})
+
+
+@contextlib.asynccontextmanager
+async def intercepting(
+    interceptor: Interceptor, mode: Mode, authority: Authority, hosts: Hosts
+) -> AsyncIterator[Sequence[tuple[str, int]]]:
+    """Run mitmproxy as long as the block runs, and give the addresses at which it listens.
+
+    Raises UnusableInput when it cannot listen.
+    """
+    _be_silent()
+    mitm = _master(interceptor, mode, authority, hosts)
+    server = mitm.addons.get("proxyserver")
+    running = asyncio.Event()
+    mitm.addons.add(_TellsWhenRunning(running))
+    task = asyncio.create_task(mitm.run())
+    try:
+        await asyncio.wait([task, waiting := asyncio.create_task(running.wait())], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        asyncio.get_running_loop().set_exception_handler(tell_kind_of_error)
+        if not server.listen_addrs():
+            raise UnusableInput(_why_not(server, mode))
+        yield [address[:2] for address in server.listen_addrs()]
+    finally:
+        mitm.shutdown()
+        await asyncio.wait([task])
+        await server.servers.update([])
+
+
+def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: Hosts) -> Any:
+    given: dict[str, Any] = {
+        "mode": [mode.spec],
+        "listen_host": mode.host,
+        "listen_port": mode.port,
+        "upstream_auth": mode.upstream_auth,
+        "ssl_verify_upstream_trusted_ca": str(authority.trusted),
+        "allow_hosts": hosts.regexes,
+        "tcp_timeout": LONGEST_SILENCE_S,
+    }
+    mitmproxy.proxy.server.TCP_TIMEOUT = LONGEST_SILENCE_S  # before version 12 it is no option
+    mitm = master.Master(options.Options())
+    mitm.addons.add(
+        core.Core(),
+        disable_h2c.DisableH2C(),
+        proxyserver.Proxyserver(),
+        next_layer.NextLayer(),
+        _OwnAuthority(authority),
+        upstream_auth.UpstreamAuth(),
+        interceptor,
+    )
+    try:
+        mitm.options.update(**{name: value for name, value in given.items() if name in mitm.options})
+    except exceptions.OptionsError as error:
+        raise UnusableInput(f"mitmproxy does not take how to listen: {error}") from error
+    return mitm
+
+
+class _TellsWhenRunning:
+    def __init__(self, event: asyncio.Event) -> None:
+        self._event = event
+
+    def running(self) -> None:
+        self._event.set()
+
+
+def _why_not(server: Any, mode: Mode) -> str:
+    reasons = [str(one.last_exception) for one in server.servers if one.last_exception is not None]
+    return f"cannot listen on {mode.host} port {mode.port}: {'; '.join(reasons) or 'mitmproxy does not tell why'}"
+
+
+def _be_silent() -> None:
+    """Let mitmproxy log nothing: what it says of a broken message repeats parts of it."""
+    for name in ("mitmproxy", "hpack", "h2", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        logger.handlers = [logging.NullHandler()]

@@ -1,0 +1,84 @@
+"""The ways in which connections come to mitmproxy."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from rotoscope.proxy.intercept.environment import proxy_of
+from rotoscope.traces.errors import UnusableInput
+
+_MODE = re.compile(r"(?P<kind>regular|transparent|local|upstream)(:(?P<data>.+?))?(@(?P<address>[^@/]+))?")
+_ADDRESS = re.compile(r"((?P<host>[^:]+|\[[0-9A-Fa-f:.]+\]):)?(?P<port>\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A way, in mitmproxy's own spelling, and where it listens."""
+
+    spec: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    upstream_auth: str | None = field(default=None, repr=False)
+    """USER:PASSWORD of the proxy behind."""
+    behind: str | None = field(default=None, repr=False)
+    """The URL of the proxy behind."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether clients have to be told of it, because they ask it as their proxy."""
+        return self.spec.startswith(("regular", "upstream"))
+
+
+def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
+    """Read a mode, as `KIND`, `KIND:DATA` and either with `@PORT` or `@HOST:PORT`.
+
+    Where the environment names a proxy, `regular` goes through that one. Raises UnusableInput.
+    """
+    match = _MODE.fullmatch(given)
+    if match is None or (match["kind"] == "upstream") != bool(match["data"] and match["kind"] == "upstream"):
+        raise UnusableInput(
+            "there is no such mode of interception: expected regular, transparent, local or upstream:URL, "
+            "with @PORT or @HOST:PORT behind it or not"
+        )
+    kind, data = match["kind"], match["data"]
+    host, port = _address(match["address"])
+    if kind in ("regular", "upstream") and not _is_loopback(host):
+        raise UnusableInput(f"in {kind} mode {host} would be a proxy for everybody: listen on 127.0.0.1")
+    behind = data if kind == "upstream" else proxy_of(environment) if kind == "regular" else None
+    if behind:
+        return _behind(behind, host, port)
+    return Mode(f"{kind}:{data}" if data else kind, host, port)
+
+
+def _address(text: str | None) -> tuple[str, int]:
+    if text is None:
+        return "127.0.0.1", 0
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise UnusableInput(f"{text!r} is no place to listen: expected PORT or HOST:PORT")
+    return (match["host"] or "127.0.0.1").strip("[]"), int(match["port"])
+
+
+def _behind(url: str, host: str, port: int) -> Mode:
+    """Return the mode in which everything goes on to another proxy."""
+    parsed = urlsplit(url if "//" in url else f"http://{url}")
+    if parsed.scheme not in ("http", "https") or not parsed.hostname:
+        raise UnusableInput("the proxy to go through is none of HTTP: give one like 'http://proxy.example.com:3128'")
+    auth = None
+    if parsed.username is not None:
+        auth = f"{unquote(parsed.username)}:{unquote(parsed.password or '')}"
+    address = parsed.netloc.rpartition("@")[2]
+    return Mode(f"upstream:{parsed.scheme}://{address}", host, port, auth, parsed.geturl())
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,111 @@
+"""Record one run of a command whose server cannot be changed: what it says is opened on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rotoscope.proxy.child import Child
+from rotoscope.proxy.intercept.addon import Interceptor
+from rotoscope.proxy.intercept.again import sending_again
+from rotoscope.proxy.intercept.authority import authority
+from rotoscope.proxy.intercept.environment import led_through
+from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
+from rotoscope.proxy.intercept.interception import intercepting
+from rotoscope.proxy.intercept.modes import Mode, chosen_mode
+from rotoscope.proxy.place import claim
+from rotoscope.proxy.recording import Recording, recording
+from rotoscope.proxy.run import Finished, RecordedRun, begin
+from rotoscope.proxy.standing import DRAIN_S, keep_prompts_off_the_disk
+from rotoscope.proxy.summary import counted
+from rotoscope.proxy.telling import about, say
+from rotoscope.recorder.campaigns import Campaign
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InterceptOptions:
+    """What `rotoscope record --intercept` was asked for."""
+
+    command: Sequence[str]
+    recording: Recording
+    hosts: Hosts
+    mode: Mode
+    campaign: Campaign | None = None
+    """Shared with other recordings; None where this one stands alone."""
+    asks_usage: bool = True
+    """Ask for the usage of response streams where the client does not."""
+
+
+def intercepted(
+    command: Sequence[str],
+    how: Recording,
+    campaign: Campaign | None,
+    *,
+    hosts: Sequence[str] = (),
+    mode: str = "regular",
+    asks_usage: bool = True,
+) -> int:
+    """Run the command, record its calls and write its trace; return the command's exit status (128 + n for a signal).
+
+    Raises UnusableInput when hosts or mode are none, the folder cannot be written or the command cannot be started.
+    """
+    chosen = chosen_mode(mode, os.environ)
+    options = InterceptOptions(command, how, chosen_hosts(hosts), chosen, campaign, asks_usage)
+    run = begin(claim(how.folder), campaign, tokenizer=how.tokenizer_name, keeps_names=how.names is not None)
+    return asyncio.run(_run(options, run))
+
+
+async def _run(options: InterceptOptions, run: RecordedRun) -> int:
+    ended: list[Finished] = []
+    child = Child()
+    with child.signals_forwarded(), authority(os.environ) as trusted:
+        async with (
+            recording(
+                options.recording,
+                finished=lambda finished, _: ended.append(finished),
+                notice=_log.warning,
+                first=run,
+            ) as (runs, counting),
+            sending_again(str(trusted.trusted), options.mode.behind) as again,
+        ):
+            interceptor = Interceptor(
+                runs,
+                options.hosts,
+                notice=_log.warning,
+                counting=counting,
+                asks_usage=options.asks_usage,
+                again=again,
+            )
+            async with intercepting(interceptor, options.mode, trusted, options.hosts) as addresses:
+                say(f"recording what is said to inference hosts to {run.place and run.place.trace}")
+                environment = {**os.environ, **trusted.variables}
+                if options.mode.is_asked:
+                    environment = led_through(environment, *addresses[0])
+                await child.start(options.command, environment)
+                keep_prompts_off_the_disk()  # the command keeps its own limit
+                status = await child.wait()
+                await interceptor.stop(drain_s=DRAIN_S)
+    lines = [line for finished in ended for line in about(finished)]
+    for line in lines or [_nothing_recorded(interceptor, in_trouble=bool(run.recorder.trouble))]:
+        say(line)
+    return status
+
+
+def _nothing_recorded(interceptor: Interceptor, *, in_trouble: bool) -> str:
+    if interceptor.calls:
+        reason = f"{counted(interceptor.calls, 'call')} came, and the server answered none of them"
+    elif in_trouble:
+        reason = "what the recorder could not do is told above"
+    elif interceptor.requests:
+        reason = f"{counted(interceptor.requests, 'request')} came, none of them a call"
+    elif interceptor.unopened:
+        hosts = ", ".join(f"{host} ({number})" for host, number in interceptor.unopened.most_common(5))
+        reason = f"connections went to other hosts, {hosts}: --intercept-host HOST opens one"
+    else:
+        reason = "no connection came; a client that does not read HTTPS_PROXY can be recorded in a network namespace"
+    return f"NOTHING WAS RECORDED: {reason}"

@@ -1,0 +1,91 @@
+"""The recorder as a script of mitmproxy's own programs: `mitmdump -q -s "$(python -m rotoscope.proxy.intercept)"`.
+
+Its options are mitmproxy's: `--set rotoscope_output=FOLDER` and so on. Runs are told apart, and end, as with
+`rotoscope proxy`; all traces are there when the program has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from mitmproxy import ctx, exceptions
+from mitmproxy.addonmanager import Loader
+
+from rotoscope.proxy.campaign import chosen_campaign
+from rotoscope.proxy.intercept.addon import Interceptor
+from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
+from rotoscope.proxy.recording import Recording, recording
+from rotoscope.proxy.run import Finished
+from rotoscope.proxy.standing import DRAIN_S, keep_prompts_off_the_disk
+from rotoscope.proxy.telling import about_in_one_line, say
+from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.token_counters import Tokenizer, chosen_tokenizer
+from rotoscope.traces.errors import UnusableInput
+
+_log = logging.getLogger(__name__)
+
+IDLE_S = 300
+
+
+class RecordsRuns:
+    """Record as long as mitmproxy runs."""
+
+    def __init__(self) -> None:
+        self._open = contextlib.AsyncExitStack()
+        self._interceptor: Interceptor | None = None
+        self._hosts = Hosts()
+        self._tokenizer: Tokenizer | None = None
+
+    def load(self, loader: Loader) -> None:
+        """Add options."""
+        loader.add_option("rotoscope_output", str, "recordings", "Folder for the traces.")
+        loader.add_option("rotoscope_hosts", Sequence[str], [], "Hosts to open besides the known inference hosts.")
+        loader.add_option("rotoscope_campaign", str, "", "Campaign that the runs share with other recordings.")
+        loader.add_option("rotoscope_tokenizer", str, "auto", "What counts where the server does not.")
+        loader.add_option("rotoscope_idle", int, IDLE_S, "Seconds without a request after which a run has ended.")
+
+    def configure(self, updated: set[str]) -> None:
+        """Read options; what cannot be used ends the program."""
+        try:
+            if "rotoscope_hosts" in updated:
+                self._hosts = chosen_hosts(ctx.options.rotoscope_hosts)
+            if "rotoscope_tokenizer" in updated:
+                self._tokenizer = chosen_tokenizer(ctx.options.rotoscope_tokenizer)
+        except UnusableInput as error:
+            raise exceptions.OptionsError(str(error)) from error
+
+    async def running(self) -> None:
+        """Begin."""
+        if not ctx.options.allow_hosts and not ctx.options.ignore_hosts:
+            ctx.options.update(allow_hosts=self._hosts.regexes)
+        campaign = self._open.enter_context(chosen_campaign(ctx.options.rotoscope_campaign or None, os.environ))
+        how = Recording(
+            Path(os.path.expanduser(ctx.options.rotoscope_output)),
+            campaign or Campaign(),
+            self._tokenizer,
+            by_session=True,
+            idle_s=float(ctx.options.rotoscope_idle),
+        )
+        runs, counting = await self._open.enter_async_context(recording(how, finished=_tell, notice=_log.warning))
+        keep_prompts_off_the_disk()
+        self._interceptor = Interceptor(runs, self._hosts, notice=_log.warning, counting=counting)
+        ctx.master.addons.add(self._interceptor)
+        say(f"recording what is said to inference hosts to {how.folder}")
+
+    async def done(self) -> None:
+        """End, and write all traces."""
+        if self._interceptor is not None:
+            await self._interceptor.stop(drain_s=DRAIN_S)
+        await self._open.aclose()
+
+
+def _tell(finished: Finished, _: str) -> None:
+    if finished.path or finished.trouble:
+        say(about_in_one_line(finished))
+
+
+addons = [RecordsRuns()]
