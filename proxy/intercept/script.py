@@ -64,7 +64,7 @@ class RecordsRuns:
             ctx.options.update(allow_hosts=self._hosts.regexes)
         campaign = self._open.enter_context(chosen_campaign(ctx.options.rotoscope_campaign or None, os.environ))
         how = Recording(
-            Path(os.path.expanduser(ctx.options.rotoscope_output)),
+            _folder(),
             campaign or Campaign(),
             self._tokenizer,
             by_session=True,
@@ -81,6 +81,10 @@ class RecordsRuns:
         if self._interceptor is not None:
             await self._interceptor.stop(drain_s=DRAIN_S)
         await self._open.aclose()
+
+
+def _folder() -> Path:
+    return Path(ctx.options.rotoscope_output).expanduser()
 
 
 def _tell(finished: Finished, _: str) -> None:
