@@ -11,10 +11,12 @@ import base64
 import hashlib
 import html
 import json
+import struct
+import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from unicodedata import normalize
 from urllib.parse import quote, quote_plus
 
@@ -83,6 +85,7 @@ def _derived(text: str, tokenizers: Mapping[str, Encode]) -> Iterator[Form]:
             yield from _tokens(name, encode(start + text))
     for said, data in _hashed(text):
         yield from _digests(said, data)
+    yield from _uuids(text)
 
 
 def _encoded(text: str) -> Iterator[Form]:
@@ -110,8 +113,9 @@ def _escaped(text: str) -> Iterator[Form]:
     yield Form("escaped for Python", repr(text.encode())[2:-1].encode())
     yield Form("escaped for HTML", html.escape(text).encode())
     for quoted in (quote(text), quote(text, safe=""), quote_plus(text), _all_quoted(text)):
-        yield Form("in a URL", quoted.encode())
-        yield Form("in a URL", _with_lower_hex(quoted).encode())
+        for written in (quoted, _with_lower_hex(quoted)):
+            yield Form("in a URL", written.encode())
+            yield Form("in a URL twice", written.replace("%", "%25").encode())
 
 
 def _all_quoted(text: str) -> str:
@@ -127,6 +131,10 @@ def _in_digits(encoding: str, data: bytes) -> Iterator[Form]:
     of = "" if encoding == "utf-8" else f" of {encoding}"
     yield Form(f"hex{of}", data.hex().encode())
     yield Form(f"hex{of}", data.hex().upper().encode())
+    for separator in _BETWEEN_BYTES:
+        written = separator.join(f"{byte:02x}" for byte in data)
+        yield Form(f"hex{of}", written.encode())
+        yield Form(f"hex{of}", separator.join(f"{byte:02X}" for byte in data).encode())
     for before in range(3):
         inside = _base64_inside(data, before)
         yield Form(f"base64{of}", inside)
@@ -134,6 +142,7 @@ def _in_digits(encoding: str, data: bytes) -> Iterator[Form]:
 
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_BETWEEN_BYTES = (" ", ":", "\\x", ", 0x", ",0x")
 
 
 def _base64_inside(data: bytes, before: int) -> bytes:
@@ -153,19 +162,29 @@ def _numbers(name: str, numbers: Sequence[int]) -> Iterator[Form]:
     run = numbers[:_LONGEST_RUN]
     if len(run) < _SHORTEST_RUN:
         return
-    for separator in (",", ", ", " ", "\n"):
+    for separator in _BETWEEN_NUMBERS:
         written = separator.join(map(str, run)).encode()
         if len(written) >= _SHORTEST_WRITTEN_RUN:
             yield Form(name, written)
     for size in (2, 4, 8):
         if max(run) < 256**size:
-            yield Form(name, b"".join(number.to_bytes(size, "little") for number in run))
+            for order in _ORDERS:
+                packed = b"".join(number.to_bytes(size, order) for number in run)
+                yield Form(name, packed)
+                yield from (Form(f"{name} in base64", _base64_inside(packed, before)) for before in range(3))
+    for code in "<f", "<d":
+        yield Form(name, b"".join(struct.pack(code, number) for number in run))
+
+
+_BETWEEN_NUMBERS = (",", ", ", " ", "\n", "\t", ";", "; ", ".0,", ".0, ", ",\n ", ",\n  ", ",\n    ", ",\n\t")
+"""Those of lists on one line, of columns, and of JSON that is indented."""
 
 
 def _hashed(text: str) -> Iterator[tuple[str, bytes]]:
     """Yield what people hash when they hash a text."""
     yield "", text.encode()
     yield " of it and a line end", text.encode() + b"\n"
+    yield " of it and a line end", text.encode() + b"\r\n"
     yield " of it in lower case", text.lower().encode()
     yield " of it without white space around", text.strip().encode()
     yield " of its JSON", json.dumps(text).encode()
@@ -174,10 +193,30 @@ def _hashed(text: str) -> Iterator[tuple[str, bytes]]:
 
 def _digests(said: str, data: bytes) -> Iterator[Form]:
     for name, function in _DIGESTS.items():
-        yield from _digest_forms(f"{name}{said}", function(data))
+        digest = function(data)
+        yield from _digest_forms(f"{name}{said}", digest)
+        if name in _CUT:
+            for written in (digest.hex(), digest.hex().upper()):
+                yield Form(f"{name}{said}, cut", written[:12].encode())
+                yield Form(f"{name}{said}, cut", written[:10].encode(), stands_alone=True)
+                yield Form(f"{name}{said}, cut", written[:8].encode(), stands_alone=True)
     crc = zlib.crc32(data)
     for written in (f"{crc:08x}", f"{crc:08X}", f"{crc:#010x}", str(crc)):
         yield Form(f"crc32{said}", written.encode(), stands_alone=True)
+
+
+_CUT = ("md5", "sha1", "sha256")
+"""People cut those to 12 or 8 hex digits where a short name is wanted."""
+
+
+def _uuids(text: str) -> Iterator[Form]:
+    """Yield the identifiers that are made from a name."""
+    for space in (uuid.NAMESPACE_DNS, uuid.NAMESPACE_URL, uuid.NAMESPACE_OID, uuid.NAMESPACE_X500):
+        for version, made in ((3, uuid.uuid3(space, text)), (5, uuid.uuid5(space, text))):
+            for written in (str(made), made.hex):
+                yield Form(f"uuid{version}", written.encode())
+                yield Form(f"uuid{version}", written.upper().encode())
+            yield Form(f"uuid{version}", made.bytes)
 
 
 def _digest_forms(name: str, digest: bytes) -> Iterator[Form]:
@@ -185,15 +224,18 @@ def _digest_forms(name: str, digest: bytes) -> Iterator[Form]:
     yield Form(name, start)
     yield Form(f"{name} in hex", start.hex().encode())
     yield Form(f"{name} in hex", start.hex().upper().encode())
+    yield Form(f"{name} in hex", start.hex(":").encode())
+    yield Form(f"{name} in hex", f"{start[:4].hex()}-{start[4:6].hex()}-".encode())
     inside = _base64_inside(start, 0)
     yield Form(f"{name} in base64", inside)
     yield Form(f"{name} in base64", inside.translate(_URL_SAFE))
     for order in _ORDERS:
-        number = int.from_bytes(start, order)  # type: ignore[arg-type]
-        yield Form(f"{name} as a number", str(number).encode(), stands_alone=True)
+        for is_signed in (False, True):
+            number = int.from_bytes(start, order, signed=is_signed)
+            yield Form(f"{name} as a number", str(abs(number)).encode(), stands_alone=True)
 
 
-_ORDERS = ("big", "little")
+_ORDERS: tuple[Literal["big", "little"], ...] = ("big", "little")
 
 
 def different(found: Iterable[Form]) -> Iterator[Form]:

@@ -1,10 +1,11 @@
-"""Look into files that hold others: gzip, bzip2, xz and zip, told from their bytes and unpacked piece by piece."""
+"""Look into files that hold others: gzip, bzip2, xz, zip and tar, told from their bytes and unpacked piece by piece."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
 import lzma
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,19 +19,22 @@ MOST_UNPACKED_BYTES = 16 << 30
 """What unpacks to more is refused: a small file can hold endless zeros."""
 DEEPEST = 4
 """Files within files within files."""
-_MAGIC_BYTES = 8
+_MAGIC_BYTES = 512
+"""A tar has its mark in the middle of its first block."""
 
 _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\0": lzma.LZMAFile,
+    b"\x5d\0\0\x80\0": lzma.LZMAFile,
 }
 _OPAQUE = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar", b"\x04\x22\x4d\x18": "lz4"}
+_OPAQUE |= {b"\x1f\x9d": "compress", b"PAR1": "Parquet"}
 
 
 def is_packed(head: bytes) -> bool:
     """Tell from its beginning whether a file is packed."""
-    return head.startswith((*_UNPACKERS, *_OPAQUE, b"PK\x03\x04"))
+    return head.startswith((*_UNPACKERS, *_OPAQUE, b"PK\x03\x04")) or _is_tar(head)
 
 
 def pieces_of(file: BinaryIO | IO[bytes]) -> Iterator[bytes]:
@@ -59,11 +63,23 @@ def members(file: BinaryIO | IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
             with unpack(file) as unpacked:
                 yield "unpacked", unpacked
             return
+    if _is_tar(magic):
+        file.seek(0)
+        with tarfile.open(fileobj=file, mode="r:") as tar:
+            for one in tar:
+                if (content := tar.extractfile(one)) is not None:
+                    with content:
+                        yield one.name, content
+        return
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             for info in archive.infolist():
                 with archive.open(info) as member:
                     yield info.filename, member
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
 
 
 @contextmanager
@@ -83,6 +99,7 @@ _DAMAGE = (
     lzma.LZMAError,
     gzip.BadGzipFile,
     zipfile.BadZipFile,
+    tarfile.TarError,
     NotImplementedError,
     RuntimeError,
 )

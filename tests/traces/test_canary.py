@@ -6,9 +6,12 @@ import hashlib
 import io
 import json
 import os
+import struct
+import uuid
 import zipfile
 import zlib
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -52,6 +55,21 @@ def forms_in(data: bytes) -> set[str]:
         (hashlib.blake2b(CANARY.encode(), digest_size=16).hexdigest().encode(), "blake2b-128 in hex"),
         (json.dumps(list(CANARY.encode())).encode(), "bytes"),
         (b"0x%08x" % zlib.crc32(CANARY.encode()), "crc32"),
+        (CANARY.encode().hex(":").encode(), "hex"),
+        ("".join(f"\\x{byte:02x}" for byte in CANARY.encode()).encode(), "hex"),
+        (quote(quote(CANARY)).encode(), "in a URL twice"),
+        (json.dumps(list(CANARY.encode()), indent=2).encode(), "bytes"),
+        ("\t".join(map(str, CANARY.encode())).encode(), "bytes"),
+        (json.dumps([float(byte) for byte in CANARY.encode()]).encode(), "bytes"),
+        (struct.pack(f">{len(CANARY.encode())}I", *CANARY.encode()), "bytes"),
+        (struct.pack(f"<{len(CANARY.encode())}d", *CANARY.encode()), "bytes"),
+        (base64.b64encode(struct.pack(f"<{len(CANARY.encode())}I", *CANARY.encode())), "bytes in base64"),
+        (b"file-" + hashlib.sha256(CANARY.encode()).hexdigest()[:8].encode(), "sha256, cut"),
+        (hashlib.sha1(CANARY.encode()).hexdigest()[:12].encode(), "sha1, cut"),
+        (hashlib.sha256(CANARY.encode() + b"\r\n").hexdigest().encode(), "sha256 of it and a line end in hex"),
+        (hashlib.sha256(CANARY.encode()).digest().hex(":").encode(), "sha256 in hex"),
+        (str(uuid.UUID(hashlib.md5(CANARY.encode()).hexdigest())).encode(), "md5 in hex"),
+        (str(uuid.uuid5(uuid.NAMESPACE_URL, CANARY)).encode(), "uuid5"),
     ],
 )
 def test_a_canary_is_found_in_other_shapes(data: bytes, form: str) -> None:
