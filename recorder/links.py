@@ -12,7 +12,7 @@ All is decided when the run has ended, so that what came later counts:
   follows the one before is over and it began its conversation, somebody began anew.
 - A prompt that holds nothing of any stream but the instructions goes on from a conversation that it is a compaction of:
   one with the same instructions and tools that had ended, is gone on from by nobody, and is longer; its last call was
-  asked for a text and not for tools, and the prompt has a message of that length at least. Where the client names the
+  asked by the user for a text and not for tools, and the prompt has a message of that length at least. Where the client names the
   line of calls and there is one conversation in it, half its length is enough.
 """
 
@@ -227,7 +227,7 @@ class Linker:
         if self._is_alone(call) and 2 * length <= before:
             return True
         tree = self.run.tree
-        if length >= before or last.tools or last.answer is None:
+        if length >= before or last.tools or last.answer is None or tree[last.head].role != "user":
             return False
         summary = tree[last.answer].loose_bytes
         longest = max(

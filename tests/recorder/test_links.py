@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chat_wire import Message, Wire, assistant, system, tool, user
+from chat_wire import Message, Wire, assistant, result, system, tool, tool_call, user
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.links import Link, Linker
@@ -194,6 +194,15 @@ def test_a_short_message_behind_the_same_instructions_is_another_task() -> None:
     wire.call([START[0], user("another task")], assistant("e"), start=7, end=8)
 
     assert told(wire)[3] == (1, None, None, 0)
+
+
+def test_behind_work_that_ended_with_results_a_long_message_is_another_task() -> None:
+    wire = Wire()
+    grown = wire.call(START, assistant(calls=[tool_call("1")]), start=0, end=1)
+    wire.call([*grown, result("1", "x")], assistant(SUMMARY), start=2, end=3)
+    wire.call([START[0], user(f"Another task. {SUMMARY}")], assistant("e"), start=7, end=8)
+
+    assert told(wire)[2] == (1, None, None, 0)
 
 
 def test_the_only_conversation_of_a_line_may_shrink_to_half_without_a_summary() -> None:
