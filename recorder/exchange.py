@@ -270,7 +270,7 @@ class RecordedExchange(Exchange):
 
     def _ended(self, answer: Answer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
         parts = [self._part(output) for output in answer.outputs]
-        usage = answer.usage or Usage()
+        usage = self._delivered(answer.usage or Usage())
         shares = _shares(usage.completion_tokens, [part.text_bytes + part.reasoning_bytes for part in parts])
         prompts = self._prompt_tokens(usage.prompt_tokens)
         records: list[JournalRecord] = []
@@ -308,6 +308,13 @@ class RecordedExchange(Exchange):
         behind = self._asked.head(0) if last.answer is None else last.answer
         self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id)
         return records
+
+    def _delivered(self, usage: Usage) -> Usage:
+        """Return a usage without the count of outputs, where others than those that were delivered are in it."""
+        if not self._asked.has_drafts:
+            return usage
+        self._run.warn("outputs that a server made and did not give (best_of) are not in the trace")
+        return replace(usage, completion_tokens=None, reasoning_tokens=None)
 
     def _measured_outputs(self, answer: Answer) -> list[JournalRecord]:
         """Measure the outputs whose token ids came, behind prompts of token ids."""

@@ -36,6 +36,8 @@ class Asked:
     choices: int
     """Outputs of each prompt."""
     is_stream: bool
+    has_drafts: bool
+    """Whether the server counts outputs that it does not give."""
     is_without_usage: bool
     """A stream that does not ask for usage."""
     has_stream_options: bool
@@ -210,6 +212,7 @@ class RequestReader:
             ),
             choices=request.choices,
             is_stream=request.is_stream,
+            has_drafts=request.has_drafts,
             is_without_usage=request.is_without_usage,
             has_stream_options=request.has_stream_options,
             previous=None if before is None else before.call,

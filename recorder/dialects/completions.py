@@ -39,12 +39,14 @@ def parse_request(path: str, body: bytes) -> Request:
     choices = choices if isinstance(choices, int) and choices > 1 else 1
     if len(prompts) * choices > MOST_OUTPUTS:
         raise NotACall(f"it asks for more than {MOST_OUTPUTS} outputs")
+    drafts = request.get("best_of")
     is_stream = bool(request.get("stream"))
     return Request(
         body=request,
         domain=cache_domain(model_of(path, request), request.get("cache_salt")),
         prompts=prompts,
         choices=choices,
+        has_drafts=isinstance(drafts, int) and drafts > choices,
         is_stream=is_stream,
         is_without_usage=is_stream and not usage_asked(request),
         has_stream_options="stream_options" in request,

@@ -46,6 +46,8 @@ class Request:
     is_without_usage: bool = False
     """A stream whose usage has to be asked for, and was not."""
     has_stream_options: bool = False
+    has_drafts: bool = False
+    """Whether the server makes more outputs than it gives, and counts them all."""
     is_echoed: bool = False
     """Whether its answer is to begin with its prompt."""
     previous_response: str = field(default="", repr=False)

@@ -253,3 +253,15 @@ def test_what_is_no_event_is_counted() -> None:
 
     assert answer.unread == 2
     assert answer.is_error
+
+
+@pytest.mark.parametrize(("fields", "source"), [({"best_of": 4}, "estimate"), ({"best_of": 1}, None), ({}, None)])
+def test_outputs_that_were_made_and_not_given_are_not_counted(fields: dict[str, int], source: str | None) -> None:
+    wire = TextWire()
+    exchange = wire.begin(words("a", 20), **fields)
+    wire.end(exchange, [{"index": 0, "text": words("o", 8), "finish_reason": "stop"}], usage(20, 32))
+    (call,) = wire.close().calls()
+
+    assert call.prompt_tokens == 20
+    assert (call.completion_tokens, call.completion_tokens_source) == (10 if source else 32, source)
+    assert len(wire.recorder.trouble) == (source is not None)
