@@ -13,13 +13,15 @@ within it, and who began that one. Clients differ in what their ids mean:
 | LiteLLM | `x-litellm-session-id`, `-trace-id`, body `litellm_session_id` | | |
 | Helicone | `helicone-session-id` | `helicone-session-path` | the path above it |
 
+Codex also tells how often it has summed up what was said: `x-codex-window-id` is an id and that number.
+
 The texts are names from outside: they live until their digests are taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -43,6 +45,8 @@ class Identity:
     """Whether another one of the session began this one."""
     source: ThreadSource | None = None
     """None where nothing is said."""
+    window: int | None = None
+    """How often its list was summed up, where it tells that."""
 
 
 NOBODY = Identity()
@@ -89,12 +93,18 @@ def _claude_code(headers: Headers) -> Identity:
 
 
 def _codex(headers: Headers) -> Identity:
-    """Read the headers of Codex, whose first thread has an id like all others, and may name a session of the same id."""
-    session = headers.get("session-id") or headers.get("session_id")
+    """Read the headers of Codex, whose first thread has an id like all others, that of the session."""
+    session = headers.get("session-id") or headers.get("session_id") or ""
     thread = headers.get("thread-id") or headers.get("conversation_id") or ""
-    parent = headers.get("x-codex-parent-thread-id") or ""
-    is_agent = bool(parent or headers.get("x-openai-subagent"))
-    return _client(session, thread, parent, has_parent=is_agent and parent != thread)
+    parent = headers.get("x-codex-parent-thread-id") or (session if headers.get("x-openai-subagent") else "")
+    identity = _client(session, thread, parent, has_parent=bool(parent) and parent != thread)
+    return replace(identity, window=_window(headers)) if identity.source else identity
+
+
+def _window(headers: Headers) -> int | None:
+    """Return the number behind the id of a context window, which Codex raises when it sums up what was said."""
+    number = (headers.get("x-codex-window-id") or "").rpartition(":")[2]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS else None
 
 
 def _threads(*names: str, parent: str) -> Callable[[Headers], Identity]:
@@ -136,6 +146,7 @@ def _client(session: str | None, thread: str = "", parent: str = "", *, has_pare
 
 
 _NEAR_BYTES = 2048
+_MOST_DIGITS = 9
 _IN_BODIES = (b'"user_id"', b'"client_metadata"', b'"litellm_session_id"', b'"prompt_cache_key"')
 
 
@@ -150,7 +161,7 @@ def _by_body(body: Body) -> Identity:
             return identity
         if thread := named.get("x-codex-window-id", "").partition(":")[0]:
             parent = named.get("x-codex-parent-thread-id", "")
-            return Identity("", thread, parent, has_parent=bool(parent), source="client")
+            return Identity("", thread, parent, has_parent=bool(parent), source="client", window=_window(named))
     return _client(_text(body.get("litellm_session_id")) or _text(body.get("prompt_cache_key")))
 
 

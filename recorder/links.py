@@ -12,8 +12,8 @@ All is decided when the run has ended, so that what came later counts:
   follows the one before is over and it began its conversation, somebody began anew.
 - A prompt that holds nothing of any stream but the instructions goes on from a conversation that it is a compaction of:
   one with the same instructions and tools that had ended, is gone on from by nobody, and is longer; its last call was
-  asked by the user for a text and not for tools, and the prompt has a message of that length at least. Where the client names the
-  line of calls and there is one conversation in it, half its length is enough.
+  asked by the user for a text and not for tools, and the prompt has a message of that length at least. Where the client
+  names the line of calls and there is one conversation in it, half its length is enough, or the client's word.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ class Linker:
             last = self._conversations[self.links[number].conversation].last
             if last.end_ms <= call.start_ms and self._is_free(last.number, call):
                 is_start = origin.kind != "prefix" and self.links[number].before is None
-                shrinks = is_start and self._is_compaction(call, self._conversations[self.links[number].conversation])
+                conversation = self._conversations[self.links[number].conversation]
+                shrinks = _is_summed_up(call, last) or (is_start and self._is_compaction(call, conversation))
                 return self._join(call, last.number, "compaction" if shrinks else "rewind", len(candidates) - 1)
         return self._begin(call, self.links[candidates[0]].conversation)
 
@@ -224,7 +225,7 @@ class Linker:
         if start[1:] == (-1, "") or start not in (self._start_of(conversation.first), self._start_of(last)):
             return False
         length, before = (len(self.run.tree.message_ids(x.head)) for x in (call, last))
-        if self._is_alone(call) and 2 * length <= before:
+        if self._is_alone(call) and (2 * length <= before or _is_summed_up(call, last)):
             return True
         tree = self.run.tree
         if length >= before or last.tools or last.answer is None or tree[last.head].role != "user":
@@ -281,3 +282,9 @@ class Linker:
     def _tools_of(self, call: SeenCall) -> str:
         tools = self.run.tree.tools_of(call.head)
         return "" if tools is None else self.run.tree.text_digest(tools)
+
+
+def _is_summed_up(call: SeenCall, last: SeenCall) -> bool:
+    """Whether who sends a call says that what was said up to another one was summed up."""
+    mine, before = call.opened.window, last.opened.window
+    return call.thread == last.thread and mine is not None and before is not None and mine > before

@@ -46,6 +46,8 @@ class Asked:
     parent: int | None = None
     """Who began that one."""
     thread_source: ThreadSource | None = None
+    window: int | None = None
+    """How often its sender has summed up what was said, by its own word."""
     previous: int | None = None
     """The call whose response it names."""
     is_opaque: bool = False
@@ -297,6 +299,7 @@ class RequestReader:
             thread=self._thread(identity.session, identity.thread),
             parent=self._thread(identity.session, identity.parent) if identity.has_parent else None,
             thread_source=identity.source,
+            window=identity.window,
         )
 
     def _thread(self, session: str, thread: str) -> int:

@@ -93,6 +93,7 @@ class Run:
                     thread=asked.thread,
                     parent=asked.parent,
                     thread_source=asked.thread_source,
+                    window=asked.window,
                     previous=asked.previous,
                     is_opaque=asked.is_opaque,
                     answers=asked.answers,

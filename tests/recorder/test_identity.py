@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -51,7 +52,10 @@ def test_our_own_header_comes_before_those_of_clients() -> None:
         ),
         ({"session-id": "s", "thread-id": "s"}, client("s", "s")),
         ({"session-id": "s", "thread-id": "t", "x-codex-parent-thread-id": "s"}, client("s", "t", "s")),
-        ({"session-id": "s", "thread-id": "t", "x-openai-subagent": "review"}, client("s", "t", "")),
+        ({"session-id": "s", "thread-id": "t", "x-openai-subagent": "review"}, client("s", "t", "s")),
+        ({"session-id": "s", "thread-id": "t", "x-codex-window-id": "t:2"}, replace(client("s", "t"), window=2)),
+        ({"session-id": "s", "thread-id": "t", "x-codex-window-id": "t:x"}, client("s", "t")),
+        ({"session-id": "s", "thread-id": "t", "x-codex-window-id": "9" * 30}, client("s", "t")),
         ({"session_id": "s", "conversation_id": "s"}, client("s", "s")),
         ({"x-session-id": "t"}, client("", "t")),
         ({"x-session-affinity": "t"}, client("", "t")),
@@ -79,7 +83,10 @@ def test_the_headers_of_clients_are_read(headers: dict[str, str], identity: Iden
             {"client_metadata": {"session_id": "s", "thread_id": "t", "x-codex-parent-thread-id": "s"}},
             client("s", "t", "s"),
         ),
-        ({"client_metadata": {"x-codex-window-id": "t:3"}, "prompt_cache_key": "t"}, client("", "t")),
+        (
+            {"client_metadata": {"x-codex-window-id": "t:3"}, "prompt_cache_key": "t"},
+            replace(client("", "t"), window=3),
+        ),
         ({"client_metadata": {"x-codex-installation-id": "i"}, "prompt_cache_key": "t"}, client("t")),
         ({"litellm_session_id": "s"}, client("s")),
         ({"prompt_cache_key": "k"}, client("k")),

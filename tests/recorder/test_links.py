@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chat_wire import Message, Wire, assistant, result, system, tool, tool_call, user
+import orjson
+from chat_wire import PATH, Message, Wire, assistant, result, system, tool, tool_call, user
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.links import Link, Linker
@@ -212,6 +213,28 @@ def test_the_only_conversation_of_a_line_may_shrink_to_half_without_a_summary() 
 
     assert told(wire, dict.fromkeys(range(3), 0))[2] == (0, 1, "compaction", 0)
     assert told(wire)[2] == (1, None, None, 0)
+
+
+def summed_up(window: int) -> tuple[int, int | None, str | None, int]:
+    """Return the link of a list that keeps the task and has a note instead of the rest, by the number that Codex tells."""
+    wire, messages = Wire(), START
+    for turn, text in enumerate(("b", "c")):
+        sent(wire, messages, text, at=turn, window=0)
+        messages = [*messages, assistant(text), user(f"and {text}?")]
+    sent(wire, [*START, user("A note of what was said."), user("and c?")], "d", at=5, window=window)
+    return told(wire)[2]
+
+
+def sent(wire: Wire, messages: list[Message], answer: str, *, at: float, window: int) -> None:
+    headers = {"session-id": "s", "thread-id": "s", "x-codex-window-id": f"s:{window}"}
+    body = orjson.dumps({"model": "m", "messages": messages})
+    exchange = wire.recorder.request(PATH, body, at_s=100.0 + at, headers=headers)
+    wire.answer(exchange, assistant(answer), at=at + 0.9)
+
+
+def test_a_list_is_a_compaction_where_the_client_says_that_it_summed_up() -> None:
+    assert summed_up(1) == (0, 1, "compaction", 0)
+    assert summed_up(0) == (0, 1, "rewind", 0)
 
 
 def test_choices_stand_behind_one_another() -> None:
