@@ -6,7 +6,8 @@ behind what the recorder knows of that response. What it does not know is opaque
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,7 +48,7 @@ class Asked:
     """Who began that one."""
     thread_source: ThreadSource | None = None
     window: int | None = None
-    """How often its sender has summed up what was said, by its own word."""
+    """How often its sender was seen to have summed up what was said, by its own word."""
     previous: int | None = None
     """The call whose response it names."""
     is_opaque: bool = False
@@ -116,6 +117,8 @@ class RequestReader:
         self._domain_of = domain_of
         self._names = names
         self._threads: dict[bytes, int] = {}
+        self._windows: defaultdict[int, list[int]] = defaultdict(list)
+        """By thread, the numbers of its windows as the client counts them, each greater than the one before."""
         self._responses: dict[bytes, _Response] = {}
         self._begun: set[bytes] = set()
         """Conversations that began empty."""
@@ -132,7 +135,7 @@ class RequestReader:
         self._hash = None
         self._begun.clear()
         self._changes.clear()
-        for known in (self._bodies, self._domains, self._threads, self._responses, self._tool_calls):
+        for known in (self._bodies, self._domains, self._threads, self._windows, self._responses, self._tool_calls):
             known.clear()
 
     def read(self, dialect: Dialect, path: str, body: bytes, headers: Mapping[str, str]) -> Asked:
@@ -294,13 +297,23 @@ class RequestReader:
         """Say who sends a request; what a body says of that is the same in a body that goes on from it."""
         if identity.source is None:
             return asked if is_known_body else replace(asked, thread=None, parent=None, thread_source=None)
+        thread = self._thread(identity.session, identity.thread)
         return replace(
             asked,
-            thread=self._thread(identity.session, identity.thread),
+            thread=thread,
             parent=self._thread(identity.session, identity.parent) if identity.has_parent else None,
             thread_source=identity.source,
-            window=identity.window,
+            window=self._window(thread, identity.window),
         )
+
+    def _window(self, thread: int, number: int | None) -> int | None:
+        """Return how often a thread was seen to raise the number of its window, up to where it had this one."""
+        if number is None:
+            return None
+        seen = self._windows[thread]
+        if not seen or number > seen[-1]:
+            seen.append(number)
+        return max(0, bisect_right(seen, number) - 1)
 
     def _thread(self, session: str, thread: str) -> int:
         digest = self._digest("thread", f"{len(session)} {session}{thread}")

@@ -131,7 +131,7 @@ class CallOpened:
     thread_source: ThreadSource | None = None
     """Whose word that is."""
     window: Count | None = None
-    """How often that one has summed up what was said, by its own word."""
+    """How often that one was seen to have summed up what was said, by its own word."""
     previous: Count | None = None
     """The call whose response it names as what it goes on from."""
     is_opaque: Flag = False

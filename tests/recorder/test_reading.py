@@ -151,3 +151,13 @@ def test_tools_whose_ids_are_one_are_not_told_apart() -> None:
     wire.call([*grown, result("a", "x")], assistant("d"))
 
     assert [(call.answers, call.results) for call in opened(wire)] == [(None, ()), (0, ())]
+
+
+def test_the_numbers_of_windows_are_counted_and_not_kept() -> None:
+    wire = Wire()
+    for number in ("7000", "7000", "7003", "7001", "9000"):
+        headers = {"session-id": "s", "thread-id": "s", "x-codex-window-id": f"s:{number}"}
+        body = orjson.dumps({"model": "m", "messages": [user(number)]})
+        wire.answer(wire.recorder.request(PATH, body, at_s=wire.now_s, headers=headers), assistant("yes"))
+
+    assert [call.window for call in opened(wire)] == [0, 0, 1, 0, 2]
