@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rotoscope.proxy.addresses import BASE_URL_VARIABLES, GATEWAY_VARIABLE, led_to_gateway
+from rotoscope.proxy.addresses import BARE_VARIABLES, BASE_URL_VARIABLES, GATEWAY_VARIABLE, led_to_gateway
 from rotoscope.proxy.child import Child
 from rotoscope.proxy.gateway import Gateway
 from rotoscope.proxy.names_file import NamesFile
@@ -92,6 +92,7 @@ def _nothing_recorded(gateway: Gateway, *, in_trouble: bool) -> str:
     else:
         reason = (
             f"no request came; clients that do not read {' or '.join(BASE_URL_VARIABLES[:2])} "
-            f"need the address in ${GATEWAY_VARIABLE} as their base URL"
+            f"need the address in ${GATEWAY_VARIABLE} as their base URL; Anthropic's and Google's come "
+            f"where {' or '.join(BARE_VARIABLES)} led to the upstream before"
         )
     return f"NOTHING WAS RECORDED: {reason}"

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import rotoscope
-from rotoscope.cli import TRACEBACK_VARIABLE, main
+from rotoscope.cli import TRACEBACK_VARIABLE, app, main
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
 
@@ -41,6 +42,16 @@ def test_without_a_command_the_help_is_shown_and_the_usage_is_wrong() -> None:
 
     assert "Usage:" in done.stdout + done.stderr
     assert done.returncode == 2
+
+
+def test_list_of_commands_has_the_whole_sentence_of_each() -> None:
+    told = CliRunner().invoke(app, ["--help"], terminal_width=200).output
+
+    sentences = [
+        str(command.callback.__doc__).splitlines()[0] for command in app.registered_commands if command.callback
+    ]
+    assert len(sentences) > 10
+    assert [sentence for sentence in sentences if sentence not in told] == []
 
 
 def test_the_module_and_the_installed_command_are_the_same() -> None:

@@ -50,18 +50,13 @@ def rotoscope(
     """Record live agent runs without their content and replay them against any inference server."""
 
 
-app.command()(analyze)
-app.command()(audit)
-app.command()(campaign)
-app.command()(convert)
-app.command()(doctor)
-app.command()(proxy)
-app.command()(publish)
-app.command(context_settings={"allow_interspersed_args": False})(record)  # options behind COMMAND are its own
-app.command()(recover)
-app.command()(replay)
-app.command()(serve)
-app.command()(show)
+for command in (analyze, audit, campaign, convert, doctor, proxy, publish, record, recover, replay, serve, show):
+    app.command(
+        short_help=(command.__doc__ or "").split("\n")[0],  # whole; by itself the list of commands cuts it
+        context_settings={
+            "allow_interspersed_args": command is not record
+        },  # options behind its COMMAND are that one's
+    )(command)
 
 
 def main() -> None:

@@ -11,8 +11,11 @@ import pytest
 from aiohttp import web
 from loopback import chat_answer, serving
 from rotoscope_process import Ended, ended, line_with, rotoscope
+from typer.testing import CliRunner
 
+from rotoscope.cli import app
 from rotoscope.traces import Trace
+from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.reader import load
 
 CANARY = "canary-7f3a91"
@@ -152,6 +155,13 @@ def test_what_cannot_begin_fails_in_one_sentence(tasks: str, command: str, says:
     assert done.status == 2
     assert says in done.err.splitlines()[-1]
     assert list(tmp_path.glob("out/*")) == []
+
+
+def test_jobs_without_a_suite_are_refused() -> None:
+    done = CliRunner().invoke(app, ["record", "--upstream", "http://127.0.0.1:9", "--jobs", "2", "true"])
+
+    assert isinstance(done.exception, UnusableInput)
+    assert "give it with --each FILE" in str(done.exception)
 
 
 def test_task_that_is_too_long_for_a_command_fails_alone(tmp_path: Path) -> None:

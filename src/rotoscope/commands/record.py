@@ -42,7 +42,7 @@ def record(
         Path | None,
         typer.Option(help="File with a task a line, - for standard input: run the command for each, in place of {}."),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="How many tasks run at once.", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="How many tasks of --each run at once.", min=1)] = 1,
     intercept: Annotated[
         bool,
         typer.Option(
@@ -75,7 +75,10 @@ def record(
     from rotoscope.proxy.tasks import read_tasks
     from rotoscope.recorder.campaigns import Campaign
     from rotoscope.recorder.token_counters import chosen_tokenizer
+    from rotoscope.traces.errors import UnusableInput
 
+    if jobs > 1 and each is None:
+        raise UnusableInput("--jobs is for a suite of tasks: give it with --each FILE")
     if intercept:
         interception.refuse_beside({"--upstream": upstream, "--measure": measure, "--each": each})
         interception.need_mitmproxy()
