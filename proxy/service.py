@@ -91,7 +91,7 @@ def _take_signals(ending: asyncio.Event, stood: Stood) -> None:
 
 
 def _introduce(how: Standing, stood: Stood) -> None:
-    """Tell what to set on the client; standard output gets the base URL alone."""
+    """Tell what to set on the client; standard output gets the base URL of each port, a line each, alone."""
     gateway, path = stood.gateway, how.upstream.base_path
     base_url = how.upstream.base_url(gateway.origin)
     say(f"recording {how.upstream.origin} to {how.folder}")
@@ -109,7 +109,7 @@ def _introduce(how: Standing, stood: Stood) -> None:
         say(
             "other machines put the name of this one into the address; what passes is not encrypted between them and here"
         )
-    print(base_url, flush=True)
+    print(*map(how.upstream.base_url, gateway.origins), sep="\n", flush=True)
 
 
 async def _show_until(ending: asyncio.Event, screen: Screen, service: Service, stood: Stood) -> None:
