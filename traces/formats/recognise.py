@@ -17,6 +17,9 @@ from rotoscope.traces.model import Trace
 
 logger = logging.getLogger(__name__)
 
+_JOURNAL = b'{"format":"rotoscope.journal"'
+"""How a journal begins; the module that writes them takes longer to load than most files to open."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledTrace:
@@ -165,9 +168,18 @@ def _raise(error: OSError) -> None:
 def _traces_or_nothing(label: str | None, file: Path, fidelity: Fidelity) -> list[LabelledTrace]:
     with opened(file) as source:
         if format_of(Head(source.head)) is None:
-            logger.warning("%s: skipped, it is no trace that is known", file)
+            logger.warning("%s: skipped, %s", file, _what_else(source.head))
             return []
         return _labelled(label, file, read_source(source, fidelity)[1])
+
+
+def _what_else(head: bytes) -> str:
+    """Say what a file among traces is that is none."""
+    if head.startswith(_JOURNAL):
+        return (
+            "it is the journal of a recording that runs or was killed: 'rotoscope recover' makes the trace of that one"
+        )
+    return "it is no trace that is known"
 
 
 def _not_known(head: bytes) -> str:

@@ -21,6 +21,7 @@ from rotoscope.traces.formats import read_trtllm, read_weka
 from rotoscope.traces.formats.recognise import open_trace, open_traces
 from rotoscope.traces.formats.registry import FORMATS
 from rotoscope.traces.formats.source import HEAD_BYTES
+from rotoscope.traces.journal import JournalHeader, JournalWriter
 
 CALL = Call(
     call=0, conversation_id=0, message_index=0, prompt_tokens=5, completion_tokens=1, prefix=Prefix(None, 0, "usage")
@@ -205,6 +206,15 @@ def test_folders_are_read_below_in_order_and_what_is_no_trace_is_named(
     assert [trace.name for trace in traces] == ["z", "three", "two.json", "one"]
     assert f"{tmp_path}/b/README.md: skipped" in caplog.text
     assert f"{tmp_path}/a/link: skipped" in caplog.text
+
+
+def test_a_journal_among_traces_is_called_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written(tmp_path, "a", OURS)
+    with (tmp_path / "b").open("wb") as file:
+        JournalWriter(file).begin(JournalHeader(trace_id="0" * 16, campaign="1" * 16))
+
+    assert len(open_traces([tmp_path])) == 1
+    assert f"{tmp_path}/b: skipped, it is the journal of a recording that runs or was killed" in caplog.text
 
 
 def test_the_files_of_a_folder_are_read_by_name(tmp_path: Path) -> None:
