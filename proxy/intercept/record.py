@@ -20,9 +20,9 @@ from rotoscope.proxy.place import claim
 from rotoscope.proxy.recording import Recording, recording
 from rotoscope.proxy.run import Finished, RecordedRun, begin
 from rotoscope.proxy.standing import DRAIN_S, keep_prompts_off_the_disk
-from rotoscope.proxy.summary import counted
 from rotoscope.proxy.telling import about, say
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.traces.phrases import counted
 
 _log = logging.getLogger(__name__)
 
