@@ -204,8 +204,15 @@ class RecordedExchange(Exchange):
             known = self._known(index, self._part(output))
             last = known if index == 0 else last
             self._run.reader.answered(self._asked, self._calls[index], index, known, output)
-        behind = self._asked.head(0) if last is None else last
-        self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id)
+        self._respond(answer, last)
+
+    def _respond(self, answer: Answer, part: int | None) -> None:
+        """Tell what later requests may go on from; a refused request is nothing that they may."""
+        if not 200 <= self._status < 300:
+            return
+        behind = self._asked.head(0) if part is None else part
+        is_whole = answer.is_done and not answer.is_error
+        self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id, is_whole=is_whole)
 
     def _part(self, output: Output) -> Part:
         return output.sent_back_as_ids() if self._ids else output.sent_back()
@@ -305,8 +312,7 @@ class RecordedExchange(Exchange):
         records.extend(self._measured_outputs(answer))
         last = records[0]
         assert isinstance(last, CallEnded)
-        behind = self._asked.head(0) if last.answer is None else last.answer
-        self._run.reader.responded(self._asked, self._calls[0], behind, answer.response_id)
+        self._respond(answer, last.answer)
         return records
 
     def _delivered(self, usage: Usage) -> Usage:

@@ -61,6 +61,8 @@ class Asked:
     """Which of its tools they are of, where they are not of the first ones."""
     conversation: bytes | None = None
     """The digest of the conversation that the server keeps."""
+    changes: int = 0
+    """How often that was changed beside all responses before."""
     lengths: tuple[int, ...] = (0,)
     """Of its prompts, in ids or characters."""
     ids: tuple[Sequence[int], ...] = field(default=(), repr=False)
@@ -124,6 +126,8 @@ class RequestReader:
         """Conversations that began empty."""
         self._changes: Counter[bytes] = Counter()
         """How often each conversation was changed beside all responses: its history is then another."""
+        self._latest: dict[bytes, int] = {}
+        """By conversation, the last call that was answered."""
         self._tool_calls: dict[bytes, _AskedTool | None] = {}
         """By the digest of its id; None where several calls gave the id out."""
 
@@ -135,6 +139,7 @@ class RequestReader:
         self._hash = None
         self._begun.clear()
         self._changes.clear()
+        self._latest.clear()
         for known in (self._bodies, self._domains, self._threads, self._windows, self._responses, self._tool_calls):
             known.clear()
 
@@ -178,12 +183,23 @@ class RequestReader:
             is_own = before is not None and before.call == call
             self._tool_calls[digest] = _AskedTool(call, place if has_all else None) if is_own else None
 
-    def responded(self, asked: Asked, call: int, part: int, response_id: str) -> None:
-        """Remember a response that later requests may name; `part` is the last of its prompt and answer."""
+    def responded(self, asked: Asked, call: int, part: int, response_id: str, *, is_whole: bool) -> None:
+        """Remember a response that later requests may name; `part` is the last of its prompt and answer.
+
+        What a conversation holds is not known behind an answer that broke off, or that another one came before.
+        """
+        response = _Response(call, part, asked.start, asked.domain)
         if response_id:
-            self._responses[self._digest("response", response_id)] = _Response(call, part, asked.start, asked.domain)
-        if asked.conversation is not None:
-            self._responses[asked.conversation] = _Response(call, part, asked.start, asked.domain)
+            self._responses[self._digest("response", response_id)] = response
+        if asked.conversation is None:
+            return
+        last = self._responses.get(asked.conversation)
+        is_next = last is None or last.call in (asked.previous, call)
+        if is_whole and is_next and self._changes[asked.conversation] == asked.changes:
+            self._responses[asked.conversation] = response
+        else:
+            self._change(asked.conversation)
+        self._latest[asked.conversation] = call
 
     def conversation_began(self, name: str) -> None:
         """Remember a conversation that the server keeps, and that began empty."""
@@ -191,10 +207,12 @@ class RequestReader:
 
     def conversation_changed(self, name: str) -> None:
         """Forget a conversation to which something was added, or from which it was taken, beside all responses."""
-        digest = self._digest("conversation", name)
-        self._begun.discard(digest)
-        self._changes[digest] += 1
-        self._responses.pop(digest, None)
+        self._change(self._digest("conversation", name))
+
+    def _change(self, conversation: bytes) -> None:
+        self._begun.discard(conversation)
+        self._changes[conversation] += 1
+        self._responses.pop(conversation, None)
 
     def _asked(self, dialect: Dialect, request: Request) -> Asked:
         digest = self._digest("domain", request.domain)
@@ -220,12 +238,13 @@ class RequestReader:
             has_drafts=request.has_drafts,
             is_without_usage=request.is_without_usage,
             has_stream_options=request.has_stream_options,
-            previous=None if before is None else before.call,
+            previous=before.call if before is not None else self._latest.get(conversation or b""),
             is_opaque=bool(name or request.prompts[0].unseen),
             start=starts[0],
             answers=answers,
             results=results,
             conversation=conversation,
+            changes=0 if conversation is None else self._changes[conversation],
             lengths=request.lengths,
             ids=request.ids,
             echoed=tuple(prompt.text or "" for prompt in request.prompts) if request.is_echoed else (),

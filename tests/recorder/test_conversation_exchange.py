@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from chat_wire import pieces
+from chat_wire import pieces, sse
 from responses_wire import ResponsesWire, asked, told
 
 from rotoscope.recorder.conversation_exchange import LARGEST_BYTES, begins_empty, changed_conversation
@@ -105,3 +105,56 @@ def test_a_conversation_that_begins_when_the_recording_has_ended_is_forwarded() 
 
     assert exchange.chunk(b'{"id":"c"}', at_s=wire.now_s) == b'{"id":"c"}'
     assert exchange.end(at_s=wire.now_s) == b""
+
+
+def refuse(wire: ResponsesWire, text: str, *, status: int) -> None:
+    """Let a call in the conversation fail before its answer begins."""
+    body = orjson.dumps({"model": "m", "input": [asked(text)], "conversation": "conv_1"})
+    exchange = wire.recorder.request("/v1/responses", body, at_s=wire.now_s)
+    exchange.response(status, at_s=wire.now_s, content_type="application/json")
+    exchange.chunk(b'{"error":{"message":"no"}}', at_s=wire.now_s)
+    exchange.end(at_s=wire.now_s)
+
+
+def test_what_was_refused_is_not_in_the_conversation() -> None:
+    wire = ResponsesWire()
+    begin(wire, {})
+    wire.respond([asked("go")], told("a"), conversation="conv_1")
+    refuse(wire, "on", status=500)
+    wire.respond([asked("on")], told("b"), conversation="conv_1")
+    calls = wire.calls()
+
+    assert [(call.attempts, call.message_index) for call in calls] == [(None, 1), (2, 3)]
+    assert calls[1].prefix.source == "assumed"
+
+
+def test_an_answer_that_broke_off_leaves_nothing_known_of_the_conversation_but_who_goes_on() -> None:
+    wire = ResponsesWire()
+    begin(wire, {})
+    wire.respond([asked("go")], told("a"), conversation="conv_1")
+    body = orjson.dumps({"model": "m", "input": [asked("on")], "conversation": "conv_1", "stream": True})
+    broken = wire.recorder.request("/v1/responses", body, at_s=wire.now_s)
+    broken.response(200, at_s=wire.now_s, content_type="text/event-stream")
+    broken.chunk(sse({"type": "response.output_text.delta", "output_index": 0, "delta": "b"}), at_s=wire.now_s)
+    broken.cancelled(at_s=wire.now_s)
+    wire.respond([asked("and")], told("c"), conversation="conv_1")
+    last = wire.calls()[-1]
+
+    assert (last.conversation_id, last.link, last.prefix.source) == (0, "response", "opaque")
+
+
+def test_of_two_answers_at_once_the_conversation_may_hold_both() -> None:
+    wire = ResponsesWire()
+    begin(wire, {})
+    wire.respond([asked("go")], told("a"), conversation="conv_1")
+    body = orjson.dumps({"model": "m", "input": [asked("slow")], "conversation": "conv_1"})
+    slow = wire.recorder.request("/v1/responses", body, at_s=wire.now_s)
+    wire.respond([asked("quick")], told("b"), conversation="conv_1")
+    slow.response(200, at_s=wire.now_s, content_type="application/json")
+    slow.chunk(orjson.dumps({"status": "completed", "output": [told("c")]}), at_s=wire.now_s)
+    slow.end(at_s=wire.now_s)
+    wire.respond([asked("and")], told("d"), conversation="conv_1")
+    calls = wire.calls()
+
+    assert calls[1].prefix.source == "assumed"
+    assert (calls[3].link, calls[3].prefix.source) == ("response", "opaque")
