@@ -22,6 +22,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeAlias
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
@@ -77,8 +78,8 @@ class Linker:
     _conversations: list[_Conversation] = field(default_factory=list)
     _mains: Counter[int | None] = field(default_factory=Counter)
     """How many conversations each line has that the client names, but for side calls and duplicates."""
-    _grown: defaultdict[_Start, list[_Conversation]] = field(default_factory=lambda: defaultdict(list))
-    """By line, instructions and tools, the conversations that were gone on with, the latest last."""
+    _grown: defaultdict[_Start, dict[int, _Conversation]] = field(default_factory=lambda: defaultdict(dict))
+    """By line, instructions and tools, the conversations that were gone on with, those that took these last the last."""
 
     def __post_init__(self) -> None:
         self.origins = OriginFinder(self.run).origins()
@@ -212,7 +213,7 @@ class Linker:
             return None
         fitting = [
             x
-            for x in self._grown[self._start_of(call)][-_MOST_COMPARED:]
+            for x in islice(reversed(self._grown[self._start_of(call)].values()), _MOST_COMPARED)
             if x.last.end_ms <= call.start_ms and not self._behind[x.last.number] and self._is_compaction(call, x)
         ]
         if not fitting:
@@ -245,11 +246,14 @@ class Linker:
 
     def _join(self, call: SeenCall, before: int, evidence: LinkEvidence, rivals: int) -> Link:
         conversation = self._conversations[self.links[before].conversation]
-        last = conversation.last.number
-        if last == conversation.first.number:
-            self._grown[self._start_of(conversation.first)].append(conversation)
+        last = conversation.last
+        if last.number == conversation.first.number:
+            self._grown[self._start_of(last)][conversation.number] = conversation
+        if (start := self._start_of(call)) != self._start_of(last):
+            self._grown[start].pop(conversation.number, None)
+            self._grown[start][conversation.number] = conversation
         conversation.last = call
-        return Link(conversation.number, last, evidence, rivals, is_aside=call.opened.aux)
+        return Link(conversation.number, last.number, evidence, rivals, is_aside=call.opened.aux)
 
     def _said(self, call: SeenCall, origin: Origin) -> LinkEvidence:
         """Return the evidence of a link: who is named, where that alone tells."""

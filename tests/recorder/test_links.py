@@ -188,6 +188,16 @@ def test_a_summary_that_stands_behind_the_same_instructions_goes_on() -> None:
     assert told(wire)[3] == (0, 2, "compaction", 0)
 
 
+def test_a_summary_goes_on_behind_instructions_that_had_changed_before_it() -> None:
+    wire = Wire()
+    _, *messages = wire.call(START, assistant(calls=[tool_call("1")]), start=0, end=1)
+    messages = grown(wire, [system("t"), *messages, result("1", "x")], "d", at=3)
+    wire.call([*messages, user("sum up")], assistant(SUMMARY), start=5, end=6)
+    wire.call([system("t"), user(f"So far: {SUMMARY}")], assistant("e"), start=7, end=8)
+
+    assert told(wire)[1:] == [(0, 0, "tools", 0), (0, 1, "prefix", 0), (0, 2, "compaction", 0)]
+
+
 def test_a_short_message_behind_the_same_instructions_is_another_task() -> None:
     wire = Wire()
     messages = grown(wire, START, "b", "c")
