@@ -25,6 +25,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
@@ -232,8 +233,9 @@ def options_of(command: str) -> str:
         plain, mark = get_args(hints[parameter.name])[:2]
         if isinstance(mark, ArgumentInfo):
             name = mark.metavar or parameter.name.upper()
-            usage.append(f"{name}..." if get_origin(plain) is list and "..." not in name else name)
-            rows.append((f"`{usage[-1]}`", "", mark.help or ""))
+            name = f"{name}..." if get_origin(plain) is list and "..." not in name else name
+            usage.append(name if parameter.default is inspect.Parameter.empty else f"[{name}]")
+            rows.append((f"`{name}`", "", mark.help or ""))
         elif isinstance(mark, OptionInfo):
             rows.append((option_names(parameter.name, plain, mark), shown_default(parameter.default), mark.help or ""))
     usage.insert(1, "[OPTIONS]")
@@ -250,8 +252,14 @@ def option_names(name: str, plain: Any, mark: OptionInfo) -> str:
     names = given or [f"--{name.replace('_', '-')}"]
     if bool in (plain, *get_args(plain)):
         return f"`{', '.join(names)}`" if given else f"`{names[0]}`, `--no-{names[0][2:]}`"
-    kinds = [kind for kind in (get_args(plain) or (plain,)) if kind is not type(None)]
-    return f"`{', '.join(names)} {mark.metavar or VALUES.get(kinds[0].__name__, 'TEXT')}`"
+    return f"`{', '.join(names)} {mark.metavar or value_word(plain)}`"
+
+
+def value_word(plain: Any) -> str:
+    """Return what stands for a value of an option, which may be absent or given several times: one of a set, or its kind."""
+    if inner := [kind for kind in get_args(plain) if kind is not type(None)]:
+        return value_word(inner[0])
+    return "|".join(plain) if issubclass(plain, StrEnum) else VALUES.get(plain.__name__, "TEXT")
 
 
 def shown_default(default: object) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.summary import summary
-from rotoscope.traces.phrases import counted
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +35,7 @@ def about_in_one_line(finished: Finished) -> str:
     """Return the same in one line, for where runs are many."""
     if finished.trace is None or finished.path is None:
         return finished.trouble or "nothing was recorded"
-    calls = list(finished.trace.calls())
-    tokens = sum(call.prompt_tokens for call in calls), sum(call.completion_tokens for call in calls)
-    line = (
-        f"{counted(len(calls), 'call')}, {tokens[0]:,} prompt tokens, {tokens[1]:,} completion tokens: {finished.path}"
-    )
+    line = f"{summary(finished.trace)[0]}: {finished.path}"
     return f"{line} ({finished.trouble})" if finished.trouble else line
 
 

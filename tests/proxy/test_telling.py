@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from rotoscope.proxy.run import Finished, begin_in
 from rotoscope.proxy.telling import about, about_in_one_line, tell_kind_of_error
 from rotoscope.testing import make_trace
+from rotoscope.traces import Call
 
 
 def test_run_without_calls_has_nothing_to_tell(tmp_path: Path) -> None:
@@ -24,6 +26,18 @@ def test_trace_that_is_elsewhere_is_told_with_the_reason(tmp_path: Path) -> None
 
     assert about(finished)[-2:] == ["the folder is full", f"trace: {tmp_path / 'x.trace.json'}"]
     assert about_in_one_line(finished).endswith(f": {tmp_path / 'x.trace.json'} (the folder is full)")
+
+
+def test_one_line_tells_how_calls_ended(tmp_path: Path) -> None:
+    run, trace = begin_in(tmp_path, None), make_trace(turns=2)
+    run.finish()
+    events = [replace(event, finish_reason="cancelled") if isinstance(event, Call) else event for event in trace.events]
+    finished = Finished(run, replace(trace, events=tuple(events)), tmp_path / "x", "")
+
+    assert (
+        about_in_one_line(finished)
+        == f"2 calls (2 cancelled), 250 prompt tokens, 40 completion tokens: {tmp_path / 'x'}"
+    )
 
 
 def test_recording_that_failed_is_told_without_a_trace(tmp_path: Path) -> None:

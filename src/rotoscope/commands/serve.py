@@ -21,7 +21,7 @@ def serve(
         str, typer.Option(help="What the model says: MODULE:NAME of a function; else random words.")
     ] = "",
 ) -> None:
-    """Serve a simulated model over a real block KV cache, in the OpenAI API.
+    """Serve a simulated model over a real block KV cache, in the APIs of OpenAI and Anthropic.
 
     Example: rotoscope serve --port 8000 --blocks 1024 --profile vllm --speed 10
     """
