@@ -113,7 +113,8 @@ class Campaigns:
         if not self._folder.is_dir():
             return []
         self._check_folder()
-        return [self._known(path.name) for path in sorted(self._folder.iterdir()) if _NAME.fullmatch(path.name)]
+        names = sorted(path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name))
+        return [known for name in names if (known := self._known(name)) is not None]
 
     def end(self, name: str, *, force: bool = False) -> None:
         """Overwrite the key and remove it; `force` does so while recordings run, which keep what they have in memory."""
@@ -151,9 +152,13 @@ class Campaigns:
         except OSError as error:
             raise UnusableInput(f"{self._folder}: the campaign {name!r} cannot be used: {error.strerror}") from error
 
-    def _known(self, name: str) -> KnownCampaign:
+    def _known(self, name: str) -> KnownCampaign | None:
+        """Return a campaign, None where it is none, or has just ended."""
         with self._told(name):
-            file = os.open(self._place(name) / _KEY, _READ)
+            try:
+                file = os.open(self._place(name) / _KEY, _READ)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
             try:
                 is_used = not _locked_alone(file)
                 return KnownCampaign(name, is_used, tuple(_holders(file)) if is_used else ())
@@ -166,8 +171,10 @@ class Campaigns:
             is_new = self._create(place)
             try:
                 file = os.open(place / _KEY, _READ)
-            except FileNotFoundError:  # ended since then
-                continue
+            except FileNotFoundError:
+                if _lacks_key(place):
+                    raise UnusableInput(f"{place}: the folder of a campaign has no key: remove it") from None
+                continue  # ended since then
             try:
                 fcntl.flock(file, fcntl.LOCK_SH)
                 if _is_in_place(file, place / _KEY):
@@ -294,6 +301,14 @@ def _is_in_place(file: int, path: Path) -> bool:
     """Tell whether a path still leads to a file that was opened there."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _lacks_key(place: Path) -> bool:
+    """Tell whether a folder is there and no key in it: campaigns come into their places whole, and go whole."""
+    try:
+        return _KEY not in os.listdir(place)
     except FileNotFoundError:
         return False
 

@@ -213,6 +213,25 @@ def test_campaign_that_ended_while_it_was_being_opened_begins_anew(tmp_path: Pat
             assert new.key.hex() != old["key"]
 
 
+@pytest.mark.parametrize("left", [[], ["domains"]])
+def test_folder_of_a_campaign_that_has_lost_its_key_is_refused(left: list[str], tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "nightly").mkdir()
+    for name in left:
+        (tmp_path / "nightly" / name).touch()
+
+    with pytest.raises(UnusableInput, match="has no key: remove it"), Campaigns(tmp_path).opened("nightly"):
+        pass
+
+
+def test_what_is_no_campaign_is_not_among_those_that_are_open(tmp_path: Path) -> None:
+    Campaigns(tmp_path).start("nightly")
+    (tmp_path / "notes").touch()
+    (tmp_path / "empty").mkdir()
+
+    assert [known.name for known in Campaigns(tmp_path).known()] == ["nightly"]
+
+
 def test_domains_are_numbered_over_processes_and_locally_where_the_file_is_gone(tmp_path: Path) -> None:
     first, second, third = (bytes([i]) * 16 for i in range(3))
     with Campaigns(tmp_path).opened("a") as one, Campaigns(tmp_path).opened("a") as other:
