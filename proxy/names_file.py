@@ -34,7 +34,7 @@ class NamesFile:
         line = {
             "trace": finished.path.name,
             "trace_id": finished.trace.trace_id,
-            "run": run.called or None,
+            "run": _text(run.called) or None,
             "models": {str(number): _text(name) for number, name in run.names.models.items()},
             "branches": {branch: [_text(name) for name in names] for branch, names in run.names.branches.items()},
             "tools": {f"tool{number:02}": _text(name) for number, name in run.names.tools.items()},

@@ -75,6 +75,16 @@ def test_names_that_cannot_be_written_are_told_and_hurt_nobody(
     assert caplog.messages == ["names of a run could not be written to the file for them (No such file or directory)"]
 
 
+def test_name_of_a_run_that_is_no_text_is_written_as_it_can_be(tmp_path: Path) -> None:
+    file = names_file(tmp_path / "names.jsonl", tmp_path / "traces")
+    run = called(begin_in(tmp_path / "traces", None, keeps_names=True))
+    run.called = b"caf\xe9".decode(errors="surrogateescape")
+
+    file.add(run.finish())
+
+    assert json.loads(file.path.read_text())["run"] == "caf\\udce9"
+
+
 def test_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "names.jsonl").touch(mode=0o644)
 
