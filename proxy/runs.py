@@ -97,11 +97,13 @@ class Runs:
         return await self._end(key) if key in self._open else None
 
     async def end_all(self) -> list[Finished]:
-        """End all runs, oldest first; return those that ended now."""
-        finished = [await self._end(key) for key in list(self._open)]
+        """End all runs; they wait together, and are written and returned oldest first, those that ended now."""
+        ending: list[asyncio.Task[Finished]] = []
+        for key in list(self._open):
+            ending.append(self._begin_to_end(key, after=ending[-1] if ending else None))
         if self._ending:
             await asyncio.wait(self._ending)
-        return finished
+        return [task.result() for task in ending]
 
     async def end_idle_ones(self) -> None:
         """End runs for which nothing comes any more, until cancelled."""
@@ -144,10 +146,10 @@ class Runs:
         if quiet:
             self._begin_to_end(min(quiet, key=lambda key: self._open[key].last_s))
 
-    def _begin_to_end(self, key: RunKey) -> asyncio.Task[Finished]:
+    def _begin_to_end(self, key: RunKey, *, after: asyncio.Task[Finished] | None = None) -> asyncio.Task[Finished]:
         run = self._open.pop(key)
         self._sessions = {session: of for session, of in self._sessions.items() if of != key}
-        task = asyncio.create_task(self._finish(run, key.value if key.kind == "name" else ""))
+        task = asyncio.create_task(self._finish(run, key.value if key.kind == "name" else "", after))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
@@ -155,7 +157,8 @@ class Runs:
     async def _end(self, key: RunKey) -> Finished:
         return await asyncio.shield(self._begin_to_end(key))  # who asked for it may leave, the trace is written
 
-    async def _finish(self, run: RecordedRun, name: str) -> Finished:
+    async def _finish(self, run: RecordedRun, name: str, after: asyncio.Task[Finished] | None) -> Finished:
+        """End a run and write its trace, when another one has ended."""
         if run.in_flight:
             quiet = asyncio.Event()
             run.when_quiet = quiet.set
@@ -165,6 +168,8 @@ class Runs:
                 run.when_quiet = None
         if self._settle is not None:
             await self._settle()
+        if after is not None:
+            await asyncio.wait([after])
         try:
             finished = await asyncio.to_thread(run.finish)
         except RuntimeError:  # no thread can be had

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import PATIENCE_S
 from multidict import CIMultiDict
 
 from rotoscope.proxy.run import Finished, RecordedRun, begin_in
@@ -228,6 +229,45 @@ def test_what_is_still_to_be_learnt_of_a_run_is_waited_for(tmp_path: Path) -> No
     asyncio.run(run())
 
     assert order == ["settled", "finished"]
+
+
+def test_runs_that_end_together_wait_together_and_are_told_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    settling, all_there = [], asyncio.Event()
+
+    async def settle() -> None:
+        settling.append(1)
+        if len(settling) == 3:
+            all_there.set()
+        await asyncio.wait_for(all_there.wait(), PATIENCE_S)
+
+    async def play(hands: Hands) -> None:
+        for name in "abc":
+            hands.find(name=name)
+        ended = await hands.runs.end_all()
+        assert [finished.run for finished in ended] == hands.begun
+
+    hands = played(tmp_path, play, settle=settle)
+
+    assert [name for _, name in hands.told] == ["a", "b", "c"]
+
+
+def test_run_that_cannot_be_told_does_not_keep_the_others_from_their_end(tmp_path: Path) -> None:
+    def fails(finished: Finished, name: str) -> None:
+        told.append(name)
+        if name == "a":
+            raise ValueError("broken")
+
+    async def run() -> None:
+        runs = Runs(lambda: begin_in(tmp_path, None), finished=fails)
+        for name in "ab":
+            runs.find({}, name=name)
+        with pytest.raises(ValueError, match="broken"):
+            await runs.end_all()
+
+    told: list[str] = []
+    asyncio.run(run())
+
+    assert told == ["a", "b"]
 
 
 def test_who_asked_for_an_end_may_leave_and_the_trace_is_written_all_the_same(tmp_path: Path) -> None:
