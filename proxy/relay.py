@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 import orjson
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -150,6 +150,8 @@ class Relay:
                 answer.status, at_s=self._clock(), content_type=answer.headers.get("Content-Type", "")
             )
         self._response = response = PassedResponse(answer, without=without)
+        if self._request.version < HttpVersion11 and "Content-Length" not in response.headers:
+            response.force_close()  # nothing else tells this client where the answer ends
         if answer.content.is_eof():
             response.leave_with_body()
         await _to_client(response.prepare(self._request))

@@ -100,6 +100,18 @@ def post(body: dict[str, Any], path: str = CHAT) -> bytes:
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(content) + content
 
 
+def test_answer_of_unknown_length_ends_the_connection_of_a_client_of_http_1_0() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked([b"one", b"two"])
+    request = b"GET /v1/models HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+
+    async def run() -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            async with serving_bytes(RawUpstream(answer)) as origin, recording(origin, Path(folder) / "j") as gateway:
+                return await asyncio.wait_for(exchange_bytes(gateway.origin, request), PATIENCE_S)
+
+    assert asyncio.run(run()).endswith(b"\r\n\r\nonetwo")
+
+
 @pytest.mark.parametrize(
     "answer",
     [
