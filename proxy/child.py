@@ -7,7 +7,7 @@ import contextlib
 import os
 import resource
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rotoscope.traces.errors import UnusableInput
 
@@ -53,14 +53,8 @@ class Child:
     @contextlib.contextmanager
     def signals_forwarded(self) -> Iterator[None]:
         """Take the signals that ask us to end, and hand them on to the command; none of them ends us."""
-        loop = asyncio.get_running_loop()
-        for signum in FORWARDED:
-            loop.add_signal_handler(signum, self.forward, signum)
-        try:
+        with signals_taken(self.forward):
             yield
-        finally:
-            for signum in FORWARDED:
-                loop.remove_signal_handler(signum)
 
     def forward(self, signum: signal.Signals) -> None:
         """Hand a signal on, later when the command is still to start, unless its terminal has sent it."""
@@ -73,6 +67,20 @@ class Child:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signum)
+
+
+@contextlib.contextmanager
+def signals_taken(take: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Take the signals that ask us to end, but those that are ignored: they are to be so for what is started, too."""
+    loop = asyncio.get_running_loop()
+    taken = [signum for signum in FORWARDED if signal.getsignal(signum) is not signal.SIG_IGN]
+    for signum in taken:
+        loop.add_signal_handler(signum, take, signum)
+    try:
+        yield
+    finally:
+        for signum in taken:
+            loop.remove_signal_handler(signum)
 
 
 @contextlib.contextmanager

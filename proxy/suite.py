@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import resource
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rotoscope.proxy.addresses import led_to_gateway
-from rotoscope.proxy.child import FORWARDED, Child
+from rotoscope.proxy.child import Child, signals_taken
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, keep_prompts_off_the_disk, standing
@@ -67,7 +66,7 @@ class _Suite:
     async def run(self) -> int:
         how = self.options.standing
         limit = resource.getrlimit(resource.RLIMIT_CORE)
-        with self._signals_forwarded():
+        with signals_taken(self._stop):
             async with standing(how, finished=self._finished) as stood:
                 tasks = counted(len(self.options.tasks), "task")
                 say(f"recording {tasks} in front of {how.upstream.origin} to {how.folder}")
@@ -137,19 +136,8 @@ class _Suite:
             parts.append(f"{len(self.waiting)} not begun")
         say(", ".join(parts))
 
-    @contextlib.contextmanager
-    def _signals_forwarded(self) -> Iterator[None]:
-        """Let signals end the commands that run, and begin no other."""
-        loop = asyncio.get_running_loop()
-        for signum in FORWARDED:
-            loop.add_signal_handler(signum, self._stop, signum)
-        try:
-            yield
-        finally:
-            for signum in FORWARDED:
-                loop.remove_signal_handler(signum)
-
     def _stop(self, signum: signal.Signals) -> None:
+        """Let a signal end the commands that run, and begin no other."""
         self.stopped_by = self.stopped_by or signum
         for child in self.running:
             child.forward(signum)

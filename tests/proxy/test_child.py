@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ open(sys.argv[2], "wb").close()
 while True:
     signal.pause()
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_signal_is_ignored() -> Iterator[None]:
+    """Take what whoever runs the tests may ignore."""
+    before = {signum: signal.signal(signum, signal.SIG_DFL) for signum in FORWARDED}
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
 
 
 def python(source: str, *arguments: str) -> list[str]:
@@ -72,6 +82,21 @@ def test_signal_that_we_get_reaches_the_command(signum: signal.Signals, tmp_path
                 return await child.wait()
 
     assert asyncio.run(run()) == 40 + signum
+
+
+def test_signal_that_is_ignored_is_so_for_the_command_too() -> None:
+    source = "import signal; raise SystemExit(signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)"
+
+    async def run() -> int:
+        child = Child()
+        with child.signals_forwarded():
+            await child.start(python(source), os.environ)
+            return await child.wait()
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    assert asyncio.run(run()) == 0
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_signal_that_comes_before_the_command_has_started_waits_for_it() -> None:
