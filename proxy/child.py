@@ -28,19 +28,20 @@ class Child:
         command: Sequence[str],
         environment: Mapping[str, str],
         *,
+        name: str | None = None,
         stdin: int | None = None,
         core_limit: tuple[int, int] | None = None,
     ) -> None:
         """Start the command; `stdin` and `core_limit`, of the size of its core dumps, are ours where not given.
 
-        Raises UnusableInput when it cannot be started.
+        Raises UnusableInput when it cannot be started, by `name`, which is its first word where none is given.
         """
         try:
             with _core_limited(core_limit):
                 self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdin=stdin)
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise UnusableInput(f"the command {command[0]!r} cannot be started: {reason}") from error
+            raise UnusableInput(f"the command {name or command[0]!r} cannot be started: {reason}") from error
         for signum in self._early:
             self._send(signum)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import signal
@@ -15,7 +16,7 @@ from rotoscope.proxy.child import Child, signals_taken
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, keep_prompts_off_the_disk, standing
-from rotoscope.proxy.tasks import Task, with_task
+from rotoscope.proxy.tasks import PLACE, Task, with_task
 from rotoscope.proxy.telling import about_in_one_line, say
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted
@@ -88,7 +89,7 @@ class _Suite:
             try:
                 status = await self._do(task, stood, limit)
             except UnusableInput as error:
-                if not self.has_started:
+                if not (self.has_started or self._is_owed_to_task(error)):
                     self.cannot_start = error
                     return
                 say(str(error))
@@ -98,6 +99,11 @@ class _Suite:
             self.told.discard(str(task.line))
             self._tell(task, status, finished)
 
+    def _is_owed_to_task(self, error: UnusableInput) -> bool:
+        """Tell whether another task may start where this one cannot: it is too long, or names the command."""
+        is_too_long = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.E2BIG
+        return is_too_long or PLACE in self.options.command[0]
+
     async def _do(self, task: Task, stood: Stood, limit: tuple[int, int]) -> int:
         environment = led_to_gateway(
             os.environ, self.options.standing.upstream, f"{stood.gateway.origin}/run/{task.line}"
@@ -105,8 +111,13 @@ class _Suite:
         child = Child()
         self.running.add(child)
         try:
-            command = with_task(self.options.command, task)
-            await child.start(command, environment, stdin=asyncio.subprocess.DEVNULL, core_limit=limit)
+            await child.start(
+                with_task(self.options.command, task),
+                environment,
+                name=self.options.command[0],  # without the task, which is told to nobody else
+                stdin=asyncio.subprocess.DEVNULL,
+                core_limit=limit,
+            )
             self.has_started = True
             return await child.wait()
         finally:

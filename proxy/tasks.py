@@ -5,6 +5,7 @@ The text of a task is content: it reaches the command and nothing else.
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ def read_tasks(path: Path) -> list[Task]:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise UnusableInput(f"{path}: the tasks cannot be read: {error.strerror}") from error
-    lines = content.decode(errors="surrogateescape").split("\n")
+    lines = content.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape").split("\n")
     tasks = [Task(number, text) for number, line in enumerate(lines, 1) if (text := line.rstrip("\r")).strip()]
     if not tasks:
         raise UnusableInput(f"{path}: there is no task: put one on each line")

@@ -58,7 +58,7 @@ class Upstream:
         return web.json_response(chat_answer())
 
 
-def suite(folder: Path, tasks: str, *options: str, together: int = 1) -> Ended:
+def suite(folder: Path, tasks: str, *options: str, together: int = 1, command: tuple[str, ...] = COMMAND) -> Ended:
     """Record a suite in front of a server that runs here."""
     (folder / "tasks").write_text(tasks)
 
@@ -66,7 +66,7 @@ def suite(folder: Path, tasks: str, *options: str, together: int = 1) -> Ended:
         arguments = ["--tokenizer", "none", "-o", str(folder / "out"), "--each", str(folder / "tasks"), *options]
         async with (
             serving(Upstream(together).answer) as origin,
-            rotoscope("record", "--upstream", origin, *arguments, "--", *COMMAND) as process,
+            rotoscope("record", "--upstream", origin, *arguments, "--", *command) as process,
         ):
             return await ended(process)
 
@@ -164,14 +164,24 @@ def test_jobs_without_a_suite_are_refused() -> None:
     assert "give it with --each FILE" in str(done.exception)
 
 
-def test_task_that_is_too_long_for_a_command_fails_alone(tmp_path: Path) -> None:
-    done = suite(tmp_path, f"one\n{CANARY * 50_000}\nthree\n")
+@pytest.mark.parametrize(("tasks", "line"), [("one\n%s\nthree\n", 2), ("%s\none\nthree\n", 1)])
+def test_task_that_is_too_long_for_a_command_fails_alone(tasks: str, line: int, tmp_path: Path) -> None:
+    done = suite(tmp_path, tasks % (CANARY * 50_000))
 
     assert done.status == 1
     assert "Argument list too long" in done.err
-    assert "line 2, exit status 126: nothing was recorded" in done.err
+    assert f"line {line}, exit status 126: nothing was recorded" in done.err
     assert CANARY not in done.err
     assert len(traces(tmp_path)) == 2
+
+
+def test_task_that_is_the_command_is_not_told_where_it_cannot_be_started(tmp_path: Path) -> None:
+    done = suite(tmp_path, f"{CANARY}\ntrue\n", command=("{}",))
+
+    assert done.status == 1
+    assert "the command '{}' cannot be started: No such file or directory" in done.err
+    assert "line 2, exit status 0" in done.err
+    assert CANARY not in done.err
 
 
 def test_campaign_of_a_name_is_shared_with_other_suites(tmp_path: Path) -> None:

@@ -16,6 +16,12 @@ def test_tasks_are_the_lines_that_are_not_empty(tmp_path: Path) -> None:
     assert read_tasks(tmp_path / "tasks") == [Task(1, "first"), Task(3, "  second one "), Task(5, "last")]
 
 
+def test_mark_of_byte_order_is_no_part_of_the_first_task(tmp_path: Path) -> None:
+    (tmp_path / "tasks").write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+
+    assert [task.text for task in read_tasks(tmp_path / "tasks")] == ["one", "\ufefftwo"]
+
+
 def test_bytes_that_are_no_text_reach_the_command_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "tasks").write_bytes(b"\xff\xe9 and more\n")
 
