@@ -33,7 +33,8 @@ if command -v flock >/dev/null; then flock 9; fi
 [ "$(cat "$stamp" 2>/dev/null)" = "$made_from" ] && exit 0
 echo "installing $name into $folder" >&2
 cp "$lists/package.json" "$lists/package-lock.json" "$folder"
-npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error \
+# Not `npm ci`, which refuses lock files without the packages for other systems that the agent could use instead.
+npm install --prefix "$folder" --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error \
     >"$log" 2>&1 </dev/null ||
     fail "it could not be installed: $(grep -i "error" "$log" | head -n 1) (all that was said is in $log)"
 echo "$made_from" >"$stamp"

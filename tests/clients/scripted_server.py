@@ -20,12 +20,14 @@ from aiohttp import web
 from rotoscope.replayer.simulator import wire
 from rotoscope.replayer.simulator.api_messages import MessagesBody
 from rotoscope.replayer.simulator.api_responses import RESPONSES_FORM, ResponsesBody
+from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
 from rotoscope.replayer.simulator.engine import Engine
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ScriptedModel
 from rotoscope.replayer.simulator.scheduler import Generation
 from rotoscope.replayer.simulator.server import Simulator, SimulatorOptions
 from rotoscope.replayer.simulator.serving import Desk
 from rotoscope.replayer.simulator.template import render
+from rotoscope.replayer.simulator.timing import Timing
 from rotoscope.replayer.simulator.tokenizer import encode
 
 MODEL = "scripted-model"
@@ -36,7 +38,10 @@ REFUSE = re.compile(rb"refuse this twice, please: [0-9]+")
 REFUSALS = {429: "rate_limit_error", 500: "api_error"}
 MEET = re.compile(rb"Where does the (Leie|Scheldt) end")
 """The first requests of a dialect that hold the one and the other wait for each other, however slow the client is."""
-CALLS = ("/chat/completions", "/completions", "/responses", "/messages")
+CALLS = (
+    *("/chat/completions", "/completions", "/responses", "/messages"),
+    *(":generateContent", ":streamGenerateContent"),
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Script = Callable[[ModelRequest], Answer]
@@ -76,9 +81,10 @@ class ScriptedServer(Simulator):
 
     url = ""
     refusals: Mapping[int, str] = REFUSALS
+    timing: Timing = LLAMA_SERVER_TINY
 
     def __init__(self, script: Script, *, says_in_errors: str) -> None:
-        super().__init__(SimulatorOptions(model=MODEL, speed=SPEED, blocks=65536))
+        super().__init__(SimulatorOptions(model=MODEL, speed=SPEED, blocks=65536, timing=self.timing))
         self.engine = _KeepingEngine(self.scheduler, self.engine.clock)
         self._desk = Desk(
             self.engine, self.latencies, ScriptedModel(script), name=MODEL, context_tokens=self.context_tokens

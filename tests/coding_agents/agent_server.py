@@ -10,10 +10,12 @@ from typing import Any
 import orjson
 from aiohttp import web
 from clients.scripted_server import Script, ScriptedServer
+from coding_agents.gemini_api import GEMINI_FORM, GeminiBody
 
 from rotoscope.replayer.simulator import wire
 from rotoscope.replayer.simulator.api_messages import MESSAGES_FORM, MessagesBody
 from rotoscope.replayer.simulator.api_responses import RESPONSES_FORM, ResponsesBody
+from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
 from rotoscope.replayer.simulator.responses import CHAT_FORM, Choice, Form, Reply
 from rotoscope.replayer.simulator.template import render
 from rotoscope.replayer.simulator.tokenizer import encode
@@ -34,10 +36,19 @@ Json = dict[str, Any]
 class AgentServer(ScriptedServer):
     """A scripted server for coding agents; `flowing` is set while it answers the call of that number."""
 
+    timing = replace(LLAMA_SERVER_TINY, prefill_tokens_per_s=1e6, prefill_attention_s=0.0, decode_context_s=0.0)
+    """Their prompts are long, and nobody learns anything from waiting for them."""
+
     def __init__(self, script: Script, *, says_in_errors: str, flowing_call: int | None = None) -> None:
         super().__init__(script, says_in_errors=says_in_errors)
         self.flowing = asyncio.Event()
         self._flowing_call = flowing_call
+
+    def application(self) -> web.Application:
+        """Return the web application with all routes."""
+        app = super().application()
+        app.add_routes([web.post("/v1beta/models/{call:.+}", self._gemini)])
+        return app
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(MessagesBody, plain_messages(wire.parse_json(await request.read())))
@@ -57,6 +68,12 @@ class AgentServer(ScriptedServer):
         body = wire.parse(wire.ChatBody, wire.parse_json(await request.read()) | {"model": None})
         prompt = self._chat_prompt(body, wire.messages_of(body), tuple(body.tools or ()))
         return await self._desk.serve(request, body, [prompt], self._form(CHAT_FORM))
+
+    async def _gemini(self, request: web.Request) -> web.StreamResponse:
+        is_stream = request.path.endswith(":streamGenerateContent")
+        body = wire.parse(GeminiBody, wire.parse_json(await request.read()) | {"stream": is_stream})
+        prompt = self._chat_prompt(body, body.conversation(), body.chat_tools())
+        return await self._desk.serve(request, body, [prompt], self._form(GEMINI_FORM))
 
     def _form(self, form: Form) -> Form:
         """Return a form that names namespaces apart, and that tells when enough of an answer is on its way."""

@@ -1,0 +1,60 @@
+"""Gemini CLI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from coding_agents.agents import Agent, Play
+from coding_agents.tasks import ASK_TWINS, ASK_TWO, COUNT, GO_ON, MEETING, READ_LONG, REFUSED, Tools, script, tool
+
+from rotoscope.replayer.simulator.model import Answer
+
+ASK = "gemini --yolo --skip-trust --model scripted-model"
+SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "general": {"enableAutoUpdate": False},
+}
+
+
+def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
+    """Write its settings; its address is the server's until the gateway takes its place."""
+    folder = home / ".gemini"
+    folder.mkdir()
+    (folder / "settings.json").write_text(json.dumps(SETTINGS))
+    return {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": key}
+
+
+TOOLS = Tools(
+    run=lambda command: tool("run_shell_command", command=command),
+    begin=lambda prompt: tool("invoke_agent", agent_name="generalist", prompt=prompt),
+    end=lambda text: Answer(tool_calls=(tool("complete_task", result={"response": text}),)),
+)
+
+AGENT = Agent(
+    name="gemini-cli",
+    command="gemini",
+    program="node_modules/.bin/gemini",
+    upstream="",
+    environment=environment,
+    plays={
+        "errand": Play(f'{ASK} --prompt "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
+        "agents": Play(f'{ASK} --prompt "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
+        "twins": Play(f'{ASK} --prompt "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
+        "continued": Play(
+            f'{ASK} --prompt "{MEETING}, $IN_PROMPT?" && {ASK} --resume latest --prompt "{GO_ON}."', script(TOOLS)
+        ),
+        "compacted": Play(
+            f'{ASK} --prompt "{READ_LONG}, $IN_PROMPT." && {ASK} --resume latest --prompt "{GO_ON}."', script(TOOLS)
+        ),
+        "refused": Play(f'{ASK} --prompt "{REFUSED}, $IN_PROMPT."', script(TOOLS)),
+        "interrupted": Play(
+            f'exec {ASK} --prompt "{COUNT}, $IN_PROMPT."',
+            script(TOOLS),
+            interrupted_in_call=1,
+            environment={"GEMINI_CLI_NO_RELAUNCH": "true"},
+        ),
+    },
+)

@@ -1,0 +1,56 @@
+"""opencode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from coding_agents.agents import Agent, Play
+from coding_agents.tasks import ASK_TWINS, ASK_TWO, COUNT, GO_ON, MEETING, READ_LONG, REFUSED, Tools, script, tool
+
+ASK = "opencode run"
+CONFIG = {
+    "model": "here/scripted-model",
+    "permission": "allow",
+    "share": "disabled",
+    "autoupdate": False,
+    "provider": {
+        "here": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
+            "models": {"scripted-model": {"limit": {"context": 200_000, "output": 8_000}}},
+        }
+    },
+}
+
+
+def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
+    """Write its configuration, which takes the address of the gateway from a variable."""
+    folder = home / "config" / "opencode"
+    folder.mkdir(parents=True)
+    (folder / "opencode.json").write_text(json.dumps(CONFIG))
+    return {"OPENAI_API_KEY": key, "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+
+
+TOOLS = Tools(
+    run=lambda command: tool("bash", command=command),
+    begin=lambda prompt: tool("task", description="Look again", prompt=prompt, subagent_type="general"),
+)
+
+AGENT = Agent(
+    name="opencode",
+    command="opencode",
+    program="node_modules/opencode-*64/bin/opencode",
+    upstream="/v1",
+    environment=environment,
+    plays={
+        "errand": Play(f'{ASK} "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
+        "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
+        "twins": Play(f'{ASK} "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
+        "continued": Play(f'{ASK} "{MEETING}, $IN_PROMPT?" && {ASK} --continue "{GO_ON}."', script(TOOLS)),
+        "compacted": Play(f'{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."', script(TOOLS)),
+        "refused": Play(f'{ASK} "{REFUSED}, $IN_PROMPT."', script(TOOLS)),
+        "interrupted": Play(f'exec {ASK} "{COUNT}, $IN_PROMPT."', script(TOOLS), interrupted_in_call=2, fails=True),
+    },
+)

@@ -1,0 +1,50 @@
+"""qwen-code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from coding_agents.agents import Agent, Play
+from coding_agents.tasks import ASK_TWINS, ASK_TWO, COUNT, GO_ON, MEETING, READ_LONG, REFUSED, Tools, script, tool
+
+ASK = "qwen --auth-type openai --yolo"
+SETTINGS = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
+
+
+def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
+    """Write its settings; it reads the address of the gateway from OPENAI_BASE_URL."""
+    folder = home / ".qwen"
+    folder.mkdir()
+    (folder / "settings.json").write_text(json.dumps(SETTINGS))
+    return {"OPENAI_API_KEY": key, "OPENAI_MODEL": "scripted-model"}
+
+
+TOOLS = Tools(
+    run=lambda command: tool("run_shell_command", command=command),
+    begin=lambda prompt: tool("agent", description="Look again", prompt=prompt, subagent_type="general-purpose"),
+)
+
+AGENT = Agent(
+    name="qwen-code",
+    command="qwen",
+    program="node_modules/.bin/qwen",
+    upstream="/v1",
+    environment=environment,
+    plays={
+        "errand": Play(f'{ASK} "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
+        "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
+        "twins": Play(f'{ASK} "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
+        "continued": Play(f'{ASK} "{MEETING}, $IN_PROMPT?" && {ASK} --continue "{GO_ON}."', script(TOOLS)),
+        "compacted": Play(f'{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."', script(TOOLS)),
+        "refused": Play(f'{ASK} "{REFUSED}, $IN_PROMPT."', script(TOOLS)),
+        "interrupted": Play(
+            f'exec {ASK} "{COUNT}, $IN_PROMPT."',
+            script(TOOLS),
+            interrupted_in_call=1,
+            environment={"QWEN_CODE_NO_RELAUNCH": "true"},
+            fails=True,
+        ),
+    },
+)
