@@ -84,6 +84,10 @@ class SeenCall:
         """When it ended; never, when it was lost in flight."""
         return float("inf") if self.end is None else self.end.at_ms
 
+    def sent_ms(self, before: SeenCall) -> float:
+        """Return when its prompt was first sent behind a call; an attempt before that was of somebody else."""
+        return self.asked_ms if self.asked_ms >= before.end_ms else self.start_ms
+
     @property
     def answer(self) -> int | None:
         """The part that its whole output is when it is sent back."""

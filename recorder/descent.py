@@ -164,7 +164,7 @@ class _Waiting:
         )
         for call, following, turn in followed:
             if call.tools:
-                end_ms = inf if following is None else following.asked_ms
+                end_ms = inf if following is None else following.sent_ms(call)
                 is_answered = turn is not None and turn.carries_tools > 0
                 gap = _Gap(call.end_ms, end_ms, conversation, is_answered, tools=len(call.tools))
                 heapq.heappush(self._coming, (gap.start_ms, call.number, gap))

@@ -186,7 +186,7 @@ class Timeline:
         It ends where their results were first sent.
         """
         start_ms = self.cursors.get(branch, 0.0)
-        end_ms = max(start_ms, min(call.asked_ms, call.start_ms))
+        end_ms = max(start_ms, call.sent_ms(asking))
         run = self._without_agents(tools, self.agents.get(branch, 0))
         for tool in run:
             self.events.append(

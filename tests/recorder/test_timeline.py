@@ -93,6 +93,15 @@ def test_tools_had_ended_when_their_results_were_sent_first() -> None:
     ]
 
 
+def test_an_attempt_before_the_tools_were_asked_for_is_not_of_their_results() -> None:
+    wire = Wire()
+    wire.refuse([*START, ASKING, *RESULTS], at=0)
+    grown = wire.call(START, ASKING, start=1, end=10)
+    wire.call([*grown, *RESULTS], assistant("b"), start=12, end=13)
+
+    assert (None, "tool01", 0, 10000.0, 2000.0) in told(wire.close())
+
+
 def test_of_several_choices_the_one_that_was_taken_asked_for_the_tools() -> None:
     wire = Wire()
     choices = [assistant("b"), assistant(calls=[tool_call("1", "read")]), assistant(calls=[tool_call("2", "write")])]
