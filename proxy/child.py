@@ -90,11 +90,12 @@ def _core_limited(limit: tuple[int, int] | None) -> Iterator[None]:
     if limit is None:
         yield
         return
+    ours = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, limit)
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, limit[1]))
+        resource.setrlimit(resource.RLIMIT_CORE, ours)
 
 
 def in_foreground() -> bool:

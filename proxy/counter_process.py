@@ -11,7 +11,6 @@ Run: python -P -m rotoscope.proxy.counter_process NAME [FILE]
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from typing import BinaryIO
 
 import orjson
 
+from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.recorder.counting import Counted, Tally, Uncounted
 from rotoscope.recorder.token_counters import Tokenizer, load_counter
 
@@ -60,7 +60,7 @@ def unpacked_counts(line: bytes) -> list[Counted]:
 def main(name: str, file: str | None = None) -> None:
     for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # a terminal's; the end of the input ends it
         signal.signal(signum, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # texts are in memory: a crash must not write them to disk
+    keep_prompts_off_the_disk()
     os.nice(NICENESS)
     tally = Tally(load_counter(Tokenizer(name, None if file is None else Path(file))))
     serve(tally, sys.stdin.buffer, sys.stdout.buffer)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from rotoscope.proxy.addresses import BARE_VARIABLES, BASE_URL_VARIABLES, GATEWAY_VARIABLE, led_to_gateway
 from rotoscope.proxy.child import Child
+from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.gateway import Gateway
 from rotoscope.proxy.names_file import NamesFile
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished, RecordedRun, begin
-from rotoscope.proxy.standing import Standing, keep_prompts_off_the_disk, standing
+from rotoscope.proxy.standing import Standing, standing
 from rotoscope.proxy.telling import about, say
 from rotoscope.proxy.upstream import Upstream
 from rotoscope.recorder.campaigns import Campaign

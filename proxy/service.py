@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.desk import health
 from rotoscope.proxy.door import TOKEN_HEADER, Door
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.runs import RUN_HEADER
 from rotoscope.proxy.screen import Screen, screen_of_stderr
-from rotoscope.proxy.standing import Standing, Stood, keep_prompts_off_the_disk, standing
+from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.telling import about_in_one_line, say
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import resource
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,11 +117,6 @@ async def standing(
             yield stood
         finally:
             await gateway.stop(drain_s=how.drain_s, hurry=stood.hurry)
-
-
-def keep_prompts_off_the_disk() -> None:
-    """Let no crash write the memory to disk, which holds prompts while calls are open."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rotoscope.proxy.child import Child
+from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.again import sending_again
 from rotoscope.proxy.intercept.authority import authority
@@ -19,7 +20,7 @@ from rotoscope.proxy.intercept.modes import Mode, chosen_mode
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.recording import Recording, recording
 from rotoscope.proxy.run import Finished, RecordedRun, begin
-from rotoscope.proxy.standing import DRAIN_S, keep_prompts_off_the_disk
+from rotoscope.proxy.standing import DRAIN_S
 from rotoscope.proxy.telling import about, say
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.traces.phrases import counted

@@ -16,11 +16,12 @@ from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 
 from rotoscope.proxy.campaign import chosen_campaign
+from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.recording import Recording, recording
 from rotoscope.proxy.run import Finished
-from rotoscope.proxy.standing import DRAIN_S, keep_prompts_off_the_disk
+from rotoscope.proxy.standing import DRAIN_S
 from rotoscope.proxy.telling import about_in_one_line, say
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.token_counters import Tokenizer, chosen_tokenizer
