@@ -167,7 +167,7 @@ LOOSE: Sequence[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ),
     ("digits of a time", lambda t: last_call(t).update(duration_ms=104.1051081), r"duration_ms: times are finer"),
     ("a sign of zero", lambda t: last_call(t).update(ttft_ms=-0.0), r"ttft_ms: times are finer"),
-    ("a path for a tokenizer", lambda t: t.update(token_source="tokenizer:/home/me/model"), r"reads as a path"),
+    ("a path for a tokenizer", lambda t: t.update(token_source="tokenizer:/models/mine"), r"reads as a path"),
     ("a folder for a tokenizer", lambda t: t.update(token_source="tokenizer:../model"), r"reads as a path"),
     (
         "many tokenizers",
