@@ -137,11 +137,15 @@ def new_folder(path: Path, *, overwrites: bool) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     there = path.is_dir()  # it may be a volume of its own, into which nothing can be renamed from beside it
     temporary = Path(tempfile.mkdtemp(dir=path if there else path.parent, prefix=f".{path.name[:_LONGEST_PART]}."))
+    made: list[Path] = []
     try:
         yield temporary
         if there:
             names = os.listdir(temporary)
             for name in names:
+                if not overwrites:
+                    (path / name).touch(exist_ok=False)
+                    made.append(path / name)
                 (temporary / name).replace(path / name)
             if MANIFEST_NAME not in names:
                 (path / MANIFEST_NAME).unlink(missing_ok=True)
@@ -150,6 +154,8 @@ def new_folder(path: Path, *, overwrites: bool) -> Iterator[Path]:
             temporary.chmod(0o777 & ~_umask())
             temporary.rename(path)
     except BaseException:  # an interruption too: no half of it may stay
+        for one in made:
+            one.unlink(missing_ok=True)
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 

@@ -12,7 +12,7 @@ from rotoscope.testing import make_trace, trace_of
 from rotoscope.traces import RunFailed, Trace, UnusableInput, dumps, save
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
 from rotoscope.traces.formats import LabelledTrace, open_trace, open_traces
-from rotoscope.traces.formats.convert import NO_CALLS, NO_ORDER, Target, convert
+from rotoscope.traces.formats.convert import NO_CALLS, NO_ORDER, Target, convert, new_folder
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.registry import Format, format_named
 
@@ -316,3 +316,16 @@ def test_a_file_of_one_trace_holds_one_without_calls(tmp_path: Path, name: str) 
     converted(open_traces([tmp_path / "none.trace.json"]), tmp_path / "out", format_named(name))
 
     assert not list(open_trace(tmp_path / "out").calls())
+
+
+def test_a_folder_that_somebody_else_fills_meanwhile_keeps_theirs_and_gets_no_part_of_ours(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    with pytest.raises(FileExistsError), new_folder(folder, overwrites=False) as unfinished:
+        for name in ("a", "b", "c"):
+            (unfinished / name).write_text("ours")
+        (folder / "b").write_text("theirs")
+
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"b": "theirs"}
+    assert list(tmp_path.iterdir()) == [folder]
