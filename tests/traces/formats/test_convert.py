@@ -318,14 +318,19 @@ def test_a_file_of_one_trace_holds_one_without_calls(tmp_path: Path, name: str) 
     assert not list(open_trace(tmp_path / "out").calls())
 
 
+def fill_beside_somebody_else(folder: Path) -> None:
+    with new_folder(folder, overwrites=False) as unfinished:
+        for name in ("a", "b", "c"):
+            (unfinished / name).write_text("ours")
+        (folder / "b").write_text("theirs")
+
+
 def test_a_folder_that_somebody_else_fills_meanwhile_keeps_theirs_and_gets_no_part_of_ours(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
 
-    with pytest.raises(FileExistsError), new_folder(folder, overwrites=False) as unfinished:
-        for name in ("a", "b", "c"):
-            (unfinished / name).write_text("ours")
-        (folder / "b").write_text("theirs")
+    with pytest.raises(FileExistsError):
+        fill_beside_somebody_else(folder)
 
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"b": "theirs"}
     assert list(tmp_path.iterdir()) == [folder]
