@@ -12,8 +12,9 @@ All is decided when the run has ended, so that what came later counts:
   follows the one before is over and it began its conversation, somebody began anew.
 - A prompt that holds nothing of any stream but the instructions goes on from a conversation that it is a compaction of:
   one with the same instructions and tools that had ended, is gone on from by nobody, and is longer; its last call was
-  asked by the user for a text and not for tools, and the prompt has a message of that length at least. Where the client
-  names the line of calls and there is one conversation in it, half its length is enough, or the client's word.
+  asked by the user for a text and not for tools, and the prompt has a message of that length at least that the
+  conversation had not. Where the client names the line of calls and there is one conversation in it, half its length is
+  enough, or the client's word. One that holds messages behind the instructions too, such as examples, begins anew.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Linker:
             return self._again(call, origin.calls)
         if origin.calls and (origin.kind != "part" or self._is_alone(call)):
             return self._go_on(call, origin)
-        return self._compacted(call) or self._begin(call)
+        return (None if origin.calls else self._compacted(call)) or self._begin(call)
 
     def _effective(self, call: SeenCall) -> Origin:
         """Return the origin of a call; of a prompt that is in flight that of the other, for both came from there."""
@@ -232,10 +233,9 @@ class Linker:
         if length >= before or last.tools or last.answer is None or tree[last.head].role != "user":
             return False
         summary = tree[last.answer].loose_bytes
-        longest = max(
-            tree[x].loose_bytes for x in tree.messages(call.head)[tree.leading_messages(call.head) :] or (call.head,)
-        )
-        return longest >= summary >= _LEAST_SUMMARY_BYTES
+        long = [x for x in tree.messages(call.head) if tree[x].loose_bytes >= summary >= _LEAST_SUMMARY_BYTES]
+        known = {tree.text_digest(x) for x in tree.messages(last.head)} if long else set()
+        return any(tree.text_digest(x) not in known for x in long)
 
     def _begin(self, call: SeenCall, forked: int | None = None, *, is_main: bool = True) -> Link:
         is_aside = call.number in self._asides

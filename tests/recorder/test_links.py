@@ -216,6 +216,26 @@ def test_behind_work_that_ended_with_results_a_long_message_is_another_task() ->
     assert told(wire)[2] == (1, None, None, 0)
 
 
+def test_a_long_message_that_was_there_before_is_no_summary() -> None:
+    wire = Wire()
+    task = [START[0], user(f"The files: {SUMMARY}"), assistant("Ok."), user("a")]
+    messages = grown(wire, task, "b")
+    wire.call(messages, assistant(SUMMARY), start=5, end=6)
+    wire.call([*task[:-1], user("another question")], assistant("e"), start=7, end=8)
+
+    assert told(wire)[2] == (1, None, None, 0)
+
+
+def test_a_list_that_begins_with_the_same_examples_is_another_task() -> None:
+    wire = Wire()
+    shots = [START[0], user("example"), assistant("so")]
+    messages = grown(wire, [*shots, user("a")], "b")
+    wire.call(messages, assistant(SUMMARY), start=5, end=6)
+    wire.call([*shots, user(f"another question. {SUMMARY}")], assistant("e"), start=7, end=8)
+
+    assert told(wire)[2] == (1, None, None, 0)
+
+
 def test_the_only_conversation_of_a_line_may_shrink_to_half_without_a_summary() -> None:
     wire = Wire()
     grown(wire, START, "b", "c")
