@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from rotoscope.recorder.packing import packed
 from rotoscope.traces.journal import PartRole
 
 _ROLES: dict[str, PartRole] = {
@@ -98,7 +99,7 @@ def answer_part(content: str, calls: list[tuple[str, str, str]], reasoning: str)
 
 def tools_part(tools: Any, rest: dict[str, Any]) -> Part:
     """Return the tool schemas, with what else a template may read, as one part."""
-    exact = orjson.dumps([tools, rest], option=orjson.OPT_SORT_KEYS)
+    exact = packed([tools, rest])
     named = [tools, *(rest.get(name) for name in _RENDERED)]
     schemas = [schema for value in named if value for schema in (value if isinstance(value, list) else [value])]
     return Part("tools", exact, exact, len(exact), _LAYOUT * _most(exact), schemas=tuple(schemas))
@@ -158,10 +159,10 @@ def _part(
     reasoning: str,
     names: tuple[str, str],
 ) -> Part:
-    exact = orjson.dumps([sent_role, texts, media, calls, reasoning, names], option=orjson.OPT_SORT_KEYS)
+    exact = packed([sent_role, texts, media, calls, reasoning, names])
     loose = one_spaced(" ".join([*texts, *map(_loose_call, calls)])).encode()
     if media:
-        loose += orjson.dumps(media, option=orjson.OPT_SORT_KEYS)
+        loose += packed(media)
     most = (_LAYOUT if calls else 1) * _most(exact) + MEDIA_TOKENS * len(media)
     text_bytes = sum(len(text.encode()) for text in texts) + sum(len(name) + len(args) for _, name, args in calls)
     return Part(
@@ -217,14 +218,14 @@ def _tool_call(call: dict[str, Any]) -> tuple[str, str, str]:
 def _loose_call(call: tuple[str, str, str]) -> str:
     _, name, arguments = call
     with contextlib.suppress(ValueError):
-        arguments = orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS).decode()
+        arguments = packed(orjson.loads(arguments)).decode()
     return f"{name} {arguments}"
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "" if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return "" if value is None else packed(value).decode()
 
 
 def _most(exact: bytes) -> int:

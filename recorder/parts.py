@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from rotoscope.recorder.canonical import Part, history_part, message_part
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash, own_digest
+from rotoscope.recorder.packing import written
 from rotoscope.recorder.stretches import Stretches
 from rotoscope.recorder.volatile import blanked
 from rotoscope.traces.journal import PartSeen, border_ends, text_border_ends
@@ -214,4 +213,4 @@ def _quick_hash(message: dict[str, Any]) -> int:
             return hash((role, content))
         if len(message) == 3 and type(answered := message.get("tool_call_id")) is str:
             return hash((role, answered, content))
-    return hash(orjson.dumps(message))
+    return hash(written(message))

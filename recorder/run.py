@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
 from rotoscope.recorder.names import Names
+from rotoscope.recorder.packing import NestedTooDeep
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.recorder.reading import Asked, RequestReader
 from rotoscope.recorder.token_ids import MeasuredPrompts
@@ -132,8 +133,11 @@ class Run:
         return self._measured.setdefault(domain, MeasuredPrompts())
 
     def report(self, what: str, error: Exception) -> None:
-        """Tell of a failure by its kind: the text of an exception may quote what was being read."""
-        self.warn(f"{what} was not recorded, the recorder failed ({type(error).__name__})")
+        """Tell of a failure by its kind: the text of an exception of others may quote what was being read."""
+        if isinstance(error, NestedTooDeep):
+            self.warn(f"{what} was not recorded: {error}")
+        else:
+            self.warn(f"{what} was not recorded, the recorder failed ({type(error).__name__})")
 
     def warn(self, message: str) -> None:
         """Tell something once."""

@@ -14,6 +14,7 @@ from rotoscope.recorder.dialects.domain import cache_domain, model_of
 from rotoscope.recorder.dialects.output import Output
 from rotoscope.recorder.dialects.request import NotACall, Prompt, Request
 from rotoscope.recorder.dialects.stream_options import usage_asked
+from rotoscope.recorder.packing import written
 
 PATH = "/chat/completions"
 
@@ -110,7 +111,7 @@ class Choice(Output):
         call[0] = call[0] or call_id
         call[1] = call[1] or name
         arguments = function.get("arguments")
-        call[2] += arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode() if arguments else ""
+        call[2] += arguments if isinstance(arguments, str) else written(arguments).decode() if arguments else ""
 
     def _index(self, index: Any, call_id: str, *, is_start: bool) -> int:
         """Return the index of a piece of a tool call; where a server leaves it out, another id or name begins another."""

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+from rotoscope.recorder.packing import packed
 
 _NAMED_IN_PATH = re.compile(r"/(?:deployments|models)/([^/:]+)")
 
 
 def cache_domain(model: Any, salt: Any, *others: Any) -> bytes:
     """Return a name for the cache of a model under a salt, and under what else is given; equal in all dialects."""
-    return orjson.dumps([model, salt, *([others] if any(others) else [])])
+    return packed([model, salt, *([others] if any(others) else [])])
 
 
 def model_of(path: str, body: Mapping[str, Any]) -> Any:

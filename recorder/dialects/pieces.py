@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import orjson
-
 from rotoscope.recorder.canonical import Part, message_part
 from rotoscope.recorder.dialects.output import Output
+from rotoscope.recorder.packing import packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def written_out(value: Any) -> str:
     """Return a value as JSON with sorted keys; text stays as it is, and nothing is empty."""
     if isinstance(value, str):
         return value
-    return "" if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return "" if value is None else packed(value).decode()
 
 
 def content_of(pieces: Sequence[Piece]) -> str | list[Any]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from rotoscope.recorder.packing import written
+
 _OPTIONS = re.compile(rb'"stream_options"\s*:\s*')
 _MOST_BYTES = 4096
 """Options that are longer are no options."""
@@ -36,13 +38,13 @@ def with_usage(body: bytes, *, has_stream_options: bool) -> bytes:
 
 def _with_options(body: bytes, wanted: Mapping[str, Any]) -> bytes:
     """Return a body with other options; written anew where they cannot be put in the place of its own."""
-    options = orjson.dumps(wanted["stream_options"])
+    options = written(wanted["stream_options"])
     for found in islice(_OPTIONS.finditer(body), _MOST_PLACES):
         end = found.end() + _value_bytes(body[found.end() : found.end() + _MOST_BYTES])
         changed = b"".join((memoryview(body)[: found.end()], options, memoryview(body)[end:]))
         if _says(changed, wanted):
             return changed
-    return orjson.dumps(wanted)
+    return written(wanted)
 
 
 def _value_bytes(data: bytes) -> int:
