@@ -101,6 +101,7 @@ class RecordedExchange(Exchange):
         self._whole_bytes = 0
         self._is_given_up = False
         self._done_at_s: float | None = None
+        self._is_written = False
         if asked.echoed:
             for index, output in enumerate(self._answer.outputs):
                 output.echoed = asked.echoed[index // asked.choices]
@@ -196,6 +197,9 @@ class RecordedExchange(Exchange):
     def _be_done(self, answer: Answer, at_s: float) -> None:
         """Take a stream for ended when its terminal event has come: the client may go on from it before its bytes end."""
         self._done_at_s = at_s
+        if answer.usage is not None and self._asked.dialect.has_terminal_event:
+            self._write_end(answer, at_s, None)  # before the client has it all, so that no kill can lose the call
+            return
         is_named = answer.response_id or self._asked.conversation or any(x.tool_ids for x in answer.outputs)
         if self._run.is_closed or not is_named:
             return
@@ -242,7 +246,7 @@ class RecordedExchange(Exchange):
     def _give_up(self, error: Exception) -> None:
         self._forget()
         self._ids = ()
-        self._is_given_up = True
+        self._is_given_up = not self._is_written
         self._run.report("a call", error)
 
     def _end_given_up(self, at_s: float) -> None:
@@ -271,9 +275,15 @@ class RecordedExchange(Exchange):
         self._forget()
         if answer.unread and self._status < 400:
             self._run.warn("part of an answer is no JSON and was not recorded")
-        if not self._run.is_closed:
-            self._run.write(self._ended(answer, at_s if self._done_at_s is None else self._done_at_s, reason))
+        self._write_end(answer, at_s if self._done_at_s is None else self._done_at_s, reason)
         self._ids = ()
+
+    def _write_end(self, answer: Answer, at_s: float, reason: FinishReason | None) -> None:
+        """Write down once how the calls ended."""
+        if not (self._run.is_closed or self._is_written):
+            records = self._ended(answer, at_s, reason)
+            self._is_written = True
+            self._run.write(records)
 
     def _ended(self, answer: Answer, at_s: float, reason: FinishReason | None) -> list[JournalRecord]:
         parts = [self._part(output) for output in answer.outputs]

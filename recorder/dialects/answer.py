@@ -47,6 +47,8 @@ class Dialect:
     """Read a request from path and body. Raises NotACall."""
     answer: Callable[[int], Answer]
     """Begin an answer with a number of outputs."""
+    has_terminal_event: bool = True
+    """Whether a response stream has an event behind which nothing comes that tells of the answer."""
     streams_lists: bool = False
     """Whether a response stream may be one JSON list, whose objects are its events."""
     growing: str = ""

@@ -297,6 +297,7 @@ DIALECT = Dialect(
     matches=lambda path: _PATH.search(path) is not None,
     read=parse_request,
     answer=lambda outputs: GeminiAnswer([Candidate() for _ in range(outputs)]),
+    has_terminal_event=False,
     streams_lists=True,
     growing="contents",
     messages=chat_messages,
