@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -33,6 +33,7 @@ from rotoscope.recorder.token_counters import chosen_tokenizer
 from rotoscope.traces.audit import audit
 from rotoscope.traces.canary import Canaries
 from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.writer import dumps
 
 Answer = Callable[[web.Request, World, Planted], Awaitable[web.StreamResponse]]
 
@@ -204,6 +205,64 @@ def test_nothing_that_is_said_is_written_anywhere(
     assert canaries.in_text(output.out + output.err + "\n".join(told)) == []
     assert audit([tmp_path / "out"]).is_clean
     assert os.listdir(tmp_path / "temporary") == []
+
+
+def misplaced(value: object, it: Planted, where: str, *, depth: int = 0) -> Iterator[object]:
+    """Yield a body with a canary, or an object named by one, in the place of each of its values in turn."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            for changed in misplaced(inner, it, f"{where} {name}", depth=depth + 1):
+                yield {**value, name: changed}
+            if depth:
+                yield {**{key: one for key, one in value.items() if key != name}, it[f"name for {where} {name}"]: inner}
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            for changed in misplaced(inner, it, f"{where} {place}", depth=depth + 1):
+                yield [*value[:place], changed, *value[place + 1 :]]
+    if depth:
+        yield it[where]
+        yield {it[f"object for {where}"]: [it[f"list for {where}"], -1, 1e300, None]}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_nothing_is_written_where_texts_stand_in_places_of_numbers_and_names(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is read of a request, an answer or an event may be a text, or an object with names that are texts."""
+    caplog.set_level(logging.DEBUG)
+    world, it = WORLDS[name], Planted()
+    path, body = world.asked(it, streams=False)
+    stream_path, stream_body = world.asked(it, streams=True)
+    recorder = Recorder(JournalWriter(tmp_path / "run-1.journal.jsonl"), tokenizer="toy")
+
+    def play(path: str, body: object, answer: bytes, kind: str) -> None:
+        exchange = recorder.request(path, json.dumps(body).encode(), headers=headers(it), at_s=0.0)
+        exchange.response(200, at_s=1.0, content_type=f"{kind}; {it['media type']}")
+        exchange.chunk(answer, at_s=1.0)
+        exchange.end(at_s=1.0)
+
+    whole, events = json.dumps(world.whole(it)).encode(), world.events(it)
+    for odd in misplaced(body, it, "asked"):
+        play(path, odd, whole, "application/json")
+    for odd in misplaced(world.whole(it), it, "answered"):
+        play(path, body, json.dumps(odd).encode(), "application/json")
+    for place, event in enumerate(events):
+        for odd in misplaced(event, it, f"event {place}"):
+            lines = [*events[:place], odd if isinstance(odd, dict) else json.dumps(odd), *events[place + 1 :]]
+            marks = f"event: {it['kind of event']}\nid: {it['id of event']}\nretry: {it['retry']}\n"
+            play(stream_path, stream_body, marks.encode() + b"".join(sse(lines)), "text/event-stream")
+    trace = recorder.close()
+    if trace is not None:
+        (tmp_path / "run-1.trace.json").write_bytes(dumps(trace))
+
+    canaries = Canaries.of(["canary-"], tokenizers={})
+    """What all begin with."""
+    output = capfd.readouterr()
+    assert len(it.texts) > 20
+    assert name == "embeddings" or (trace is not None and len(list(trace.calls())) > 20), "no calls were recorded"
+    assert canaries.in_tree(tmp_path) == []
+    assert canaries.in_text(caplog.text + output.out + output.err + "\n".join(recorder.trouble)) == []
+    assert audit([tmp_path]).findings.kept == []
 
 
 @pytest.mark.parametrize("name", WORLDS)
