@@ -25,6 +25,7 @@ from rotoscope.recorder.names import Names
 from rotoscope.recorder.run import Run
 from rotoscope.traces.journal import JournalWriter, PartCounted
 from rotoscope.traces.model import Trace
+from rotoscope.traces.phrases import counted
 
 _OTHER_DIALECTS = {
     ":batchGenerateContent": "a batch",
@@ -137,7 +138,7 @@ class Recorder:
             self._run.warn(f"the trace could not be built ({type(error).__name__}): 'rotoscope recover' tells why")
             return None
         if built.refused:
-            self._run.warn(f"{built.refused} requests that the server refused are not in the trace")
+            self._run.warn(f"not in the trace: {counted(built.refused, 'request')} that the server refused")
         if built.trace is not None and self._names is not None:
             self._names.place(built.trace, built.threads)
         return built.trace

@@ -338,6 +338,16 @@ def test_what_was_held_back_when_something_breaks_is_forwarded(monkeypatch: pyte
     assert exchange.chunk(data, at_s=101.0) == data
 
 
+@pytest.mark.parametrize(("times", "number"), [(1, "1 request"), (2, "2 requests")])
+def test_requests_that_were_refused_for_good_are_told_by_their_number(times: int, number: str) -> None:
+    wire = Wire()
+    for _ in range(times):
+        wire.refuse([user("x")], status=400)
+    wire.recorder.close()
+
+    assert wire.recorder.trouble == [f"not in the trace: {number} that the server refused"]
+
+
 def test_a_trace_that_cannot_be_built_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire()
     wire.call(HI, assistant("b"))
