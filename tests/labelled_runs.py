@@ -3,7 +3,7 @@
 A run is played on the two sides of a recorder, with one of eight kinds of ids: `none` (all tool calls have the same ids,
 as some servers give them), `tools` (ids of their own), `session` (one session for all, as LiteLLM's header names it),
 `response` (requests name the response that they go on from), `claude`, `codex` and `opencode` (headers of those clients)
-and `own` (our headers).
+and `own` (our headers). It is spoken in one of the APIs of `labelled_apis.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import orjson
-from chat_wire import PATH, Message, Wire, assistant, delta, result, sse, system, tool, tool_call, user
+from chat_wire import Message, Wire, assistant, result, sse, system, tool, tool_call, user
+from labelled_apis import APIS, Api
 from multidict import CIMultiDict
 
 from rotoscope.recorder import Exchange
@@ -208,8 +209,9 @@ class Played:
         return found
 
 
-def play(script: Script, ids: Ids) -> Played:
+def play(script: Script, ids: Ids, api: str = "chat") -> Played:
     """Record a script; the same script and ids give the same trace."""
+    spoken = APIS[api]
     wire = Wire(key=b"k" * 32)
     order = sorted(range(len(script.requests)), key=lambda x: (script.requests[x].start_s, x))
     moments = [(script.requests[x].start_s, 1, rank, x) for rank, x in enumerate(order)]
@@ -218,9 +220,9 @@ def play(script: Script, ids: Ids) -> Played:
     for at_s, is_start, _, number in sorted(moments):
         request = script.requests[number]
         if is_start:
-            exchanges[number] = _send(wire, request, ids, at_s)
+            exchanges[number] = _send(wire, request, ids, at_s, spoken)
         elif request.how != "lost":
-            _end(exchanges[number], request, ids, at_s)
+            _end(exchanges[number], request, ids, at_s, spoken)
     journal = wire.written()
     if ids == "response":
         journal = _naming(journal, script, order)
@@ -240,14 +242,15 @@ def play(script: Script, ids: Ids) -> Played:
     return Played(script, ids, trace, requests, before)
 
 
-def _send(wire: Wire, request: Scripted, ids: Ids, at_s: float) -> Exchange:
-    body = request.fields | {"messages": [_with_ids(message, ids) for message in request.messages]}
+def _send(wire: Wire, request: Scripted, ids: Ids, at_s: float, api: Api) -> Exchange:
+    fields = dict(request.fields)
     if len(request.answers) > 1:
-        body["n"] = len(request.answers)
+        fields["n"] = len(request.answers)
     if request.how in ("cancelled", "broken"):
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+    body = api.body([_with_ids(message, ids) for message in request.messages], fields)
     headers = CIMultiDict(_headers(request.sender, ids))
-    return wire.recorder.request(PATH, orjson.dumps(body), at_s=at_s, headers=headers)
+    return wire.recorder.request(api.path(fields), orjson.dumps(body), at_s=at_s, headers=headers)
 
 
 def _headers(sender: Agent, ids: Ids) -> Mapping[str, str]:
@@ -287,7 +290,7 @@ def _with_ids(message: Message, ids: Ids) -> Message:
     return message
 
 
-def _end(exchange: Exchange, request: Scripted, ids: Ids, at_s: float) -> None:
+def _end(exchange: Exchange, request: Scripted, ids: Ids, at_s: float, api: Api) -> None:
     match request.how:
         case "refused":
             exchange.response(429, at_s=at_s, content_type="application/json")
@@ -301,19 +304,12 @@ def _end(exchange: Exchange, request: Scripted, ids: Ids, at_s: float) -> None:
             exchange.end(at_s=at_s)
         case "cancelled":
             exchange.response(200, at_s=at_s, content_type="text/event-stream")
-            exchange.chunk(sse(delta({"content": "I begin"})), at_s=at_s)
+            exchange.chunk(sse(api.begins), at_s=at_s)
             exchange.cancelled(at_s=at_s)
         case _:
-            choices = [
-                {
-                    "index": index,
-                    "message": _with_ids(answer, ids),
-                    "finish_reason": "tool_calls" if answer.get("tool_calls") else "stop",
-                }
-                for index, answer in enumerate(request.answers)
-            ]
+            answer = api.answer([_with_ids(answer, ids) for answer in request.answers])
             exchange.response(200, at_s=at_s, content_type="application/json")
-            exchange.chunk(orjson.dumps({"choices": choices}), at_s=at_s)
+            exchange.chunk(orjson.dumps(answer), at_s=at_s)
             exchange.end(at_s=at_s)
 
 

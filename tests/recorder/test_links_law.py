@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labelled_apis import APIS
 from labelled_runs import IDS, Agent, Ids, Played, Script, play
 from labelled_scripts import SCRIPTS
 from random_runs import random_script
@@ -105,6 +106,20 @@ def test_precision_and_recall(ids: Ids) -> None:
 
     assert right / found > 0.95
     assert right / true > 0.95
+
+
+@pytest.mark.parametrize("api", [name for name in APIS if name != "chat"])
+@pytest.mark.parametrize("ids", ["none", "claude"])
+def test_links_do_not_depend_on_the_api(api: str, ids: Ids) -> None:
+    spoken = {
+        name: (play(make(), ids, api), runs(ids)[name])
+        for name, make in SCRIPTS.items()
+        if APIS[api].has_choices or name != "choices"
+    }
+
+    assert {name for name, (run, chat) in spoken.items() if run.found() != chat.found()} == set()
+    for run, _ in spoken.values():
+        assert not [call for call in wrong(run) if call.link not in GUESSES and not call.rivals]
 
 
 @every_kind
