@@ -4,12 +4,17 @@ P of a call is taken as `once + message * parts + call * answers that call tools
 behind it, and O of a call as `ratio * size`, with `call` where it calls tools. The four are learnt from the calls of a domain whose usage was told, by recursive least squares that
 begin with what is usual, so that one call is enough to lean on and many leave nothing of the beginning. A ratio that
 differs from one by less than `SAME_RATIO` is one: the tokenizer at hand is then taken for the server's.
+
+Of two tokenizers that differ, the ratio is not the same for all texts. The prompts of a conversation all begin alike, so
+the least squares make of the ratio of that beginning something that is added once, which would then move the places in
+it. Where that comes to more than templates add, the fit is made again with sizes that are less certain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 
 ANSWER_HEADER_TOKENS = 3.0
 """What a template usually writes before an answer."""
@@ -18,6 +23,10 @@ MESSAGE_TOKENS = 4.0
 CALL_TOKENS = 4.0
 """What it usually adds to the tool calls of an answer."""
 SAME_RATIO = 0.01
+MOST_ONCE_TOKENS = 100.0
+"""Where the tokenizers differ, more than that, or less than as much below zero, is theirs and not the template's."""
+UNEVENNESS = 0.01
+"""How far the ratio may usually be off for one text, where it is not one."""
 MOST_OBSERVATIONS = 2000
 """So many of them tell all there is to learn; of more, some are taken from beginning to end."""
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
@@ -66,8 +75,20 @@ def learn(observations: Iterable[Observation], *, ratio_deviation: float) -> Ren
     *added, ratio = _fit(seen, (*_DEVIATIONS, ratio_deviation))
     if ratio_deviation == COUNTED_DEVIATION and abs(ratio - 1) < SAME_RATIO:
         *added, ratio = _fit(seen, (*_DEVIATIONS, 0.0))
+    elif abs(added[0]) > MOST_ONCE_TOKENS:
+        *added, ratio = _fit(_as_uneven(seen), (*_DEVIATIONS, ratio_deviation))
     once, message, call = (max(0.0, tokens) for tokens in added)
     return Rendering(once, message, call, min(max(ratio, LEAST_RATIO), GREATEST_RATIO))
+
+
+def _as_uneven(seen: Sequence[Observation]) -> list[Observation]:
+    """Return observations as uncertain as they are where two tokenizers differ: by more for one text than for another.
+
+    What differs at the start of a conversation is in all its prompts, so that many of them tell little more than one, and
+    would make of it something that is added once.
+    """
+    prompts = sum(1 for one in seen if one.parts)
+    return [replace(one, noise=one.noise + UNEVENNESS * one.size * sqrt(prompts or 1)) for one in seen]
 
 
 def _fit(observations: Iterable[Observation], deviations: Sequence[float]) -> Sequence[float]:

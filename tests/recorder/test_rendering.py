@@ -44,6 +44,16 @@ def test_the_ratio_of_another_tokenizer_is_learnt(true: Rendering) -> None:
     assert learnt.ratio == pytest.approx(true.ratio, abs=0.005)
 
 
+def test_a_ratio_that_is_not_the_same_for_all_texts_is_not_taken_for_something_added_once() -> None:
+    """A task of 3,000 tokens that the server counts as 3,600, and results of tools that it counts as we do."""
+    grown = [Observation(3600 + 8 + 208 * turn, 3000 + 200 * turn, 2 + 2 * turn) for turn in range(30)]
+
+    learnt = learn(grown, ratio_deviation=COUNTED_DEVIATION)
+
+    assert learnt.once < 150
+    assert learnt.ratio == pytest.approx(1.1, abs=0.05)
+
+
 def test_one_call_is_shared_between_what_may_explain_it() -> None:
     learnt = learn(prompts(Rendering(60, 4, 4, 1), (3, 1000.0)), ratio_deviation=COUNTED_DEVIATION)
 
