@@ -86,7 +86,7 @@ def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Descent:
     for conversation in known:
         if conversation.number != root:
             conversation.parent, conversation.evidence = (
-                _named(conversation, known, mains)
+                _named(conversation, known, mains, waiting)
                 or _forked(conversation)
                 or waiting.find(conversation)
                 or _same_line(conversation, mains)
@@ -106,13 +106,18 @@ def _root(known: Sequence[Conversation]) -> int:
     return next(begun_by_nobody, 0)
 
 
-def _named(conversation: Conversation, known: Sequence[Conversation], mains: dict[int | None, int]) -> _Found | None:
+def _named(
+    conversation: Conversation, known: Sequence[Conversation], mains: dict[int | None, int], waiting: _Waiting
+) -> _Found | None:
+    """Return who began a conversation by the client's word: of several of that sender the one that waited for tools."""
     opened = conversation.first.opened
     if opened.parent is None or opened.parent == opened.thread or mains.get(opened.thread) != conversation.number:
         return None
     parent = mains.get(opened.parent)
-    is_earlier = parent is not None and known[parent].first.number < conversation.first.number
-    return (parent, opened.thread_source) if parent is not None and is_earlier else None
+    if parent is None or known[parent].first.number > conversation.first.number:
+        return None
+    found = waiting.find(conversation, sender=opened.parent)
+    return (found[0] if found else parent), opened.thread_source
 
 
 def _forked(conversation: Conversation) -> _Found | None:
@@ -169,8 +174,8 @@ class _Waiting:
                 gap = _Gap(call.end_ms, end_ms, conversation, is_answered, tools=len(call.tools))
                 heapq.heappush(self._coming, (gap.start_ms, call.number, gap))
 
-    def find(self, conversation: Conversation) -> _Found | None:
-        """Find who waited for tools when a conversation began."""
+    def find(self, conversation: Conversation, *, sender: int | None = None) -> _Found | None:
+        """Find who waited for tools when a conversation began, among those of a sender where one is named."""
         now_ms = conversation.start_ms
         while self._coming and self._coming[0][0] <= now_ms:
             self._open.append(heapq.heappop(self._coming)[2])
@@ -178,6 +183,7 @@ class _Waiting:
         if not conversation.is_main:
             return None
         gaps = [gap for gap in self._open if self._may_begin(gap.conversation, conversation)]
+        gaps = [gap for gap in gaps if sender is None or gap.conversation.thread == sender]
         if not gaps:
             return None
         gap = max(gaps, key=lambda gap: self._likely(gap, conversation))

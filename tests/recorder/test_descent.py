@@ -61,6 +61,17 @@ def test_where_a_parent_sent_nothing_one_that_waited_for_tools_is_taken() -> Non
     assert parents(wire, {0: (0, None), 1: (1, 7), 2: (0, None)}) == [(None, None), (0, "tools")]
 
 
+def test_of_several_conversations_of_the_parent_the_one_that_waited_for_tools_is_taken() -> None:
+    wire = Wire()
+    agent(wire, "a", start=0, end=1)
+    other = wire.call([system("s"), user("b")], assistant(calls=[tool_call("1")]), start=0.5, end=2)
+    agent(wire, "c", start=3, end=4)
+    wire.call([*other, result("1", "x")], assistant("d"), start=5, end=6)
+
+    who = {0: (0, None), 1: (0, None), 2: (1, 0), 3: (0, None)}
+    assert parents(wire, who)[2] == (1, "client")
+
+
 def test_of_agents_whose_parent_sent_nothing_none_began_the_others() -> None:
     wire = Wire()
     for index in range(2):
