@@ -27,6 +27,10 @@ _ANSWER_BYTES = 1 << 20
 class HandsOutTexts(Protocol):
     """A recorder, as counting sees it."""
 
+    @property
+    def waiting_texts(self) -> int:
+        """How many texts wait to be handed out."""
+
     def uncounted(self) -> list[Uncounted]:
         """Return texts that wait to be counted, and forget them."""
 
@@ -106,9 +110,19 @@ class Counting:
         self._process = process
         self._notice = notice
         self._queue: asyncio.Queue[HandsOutTexts | asyncio.Future[None]] = asyncio.Queue()
-        self._queued: set[int] = set()
+        self._queued: dict[int, HandsOutTexts] = {}
+        self._now: HandsOutTexts | None = None
+        """Whose texts are being counted."""
+        self._in_hand = 0
+        """How many of them were handed out and are not counted yet."""
         self._wanted = asyncio.Event()
         self._is_broken = False
+
+    @property
+    def waiting(self) -> int:
+        """How many texts are still to be counted."""
+        recorders = self._queued | ({} if self._now is None else {id(self._now): self._now})
+        return self._in_hand + sum(recorder.waiting_texts for recorder in recorders.values())
 
     def prepare(self) -> None:
         """Load the tokenizer: there will be texts to count."""
@@ -118,7 +132,7 @@ class Counting:
         """Let the texts that a recorder has be counted; never waits."""
         self.prepare()
         if id(recorder) not in self._queued:
-            self._queued.add(id(recorder))
+            self._queued[id(recorder)] = recorder
             self._queue.put_nowait(recorder)
 
     async def run(self) -> None:
@@ -132,8 +146,9 @@ class Counting:
                     if not next_.done():
                         next_.set_result(None)
                 else:
-                    self._queued.discard(id(next_))
+                    self._now = self._queued.pop(id(next_))
                     await self._count(next_)
+                    self._now = None
                     await asyncio.sleep(0)  # a queue that is never empty must not hold up the calls
         finally:
             await self._process.stop()
@@ -164,7 +179,10 @@ class Counting:
         while texts := recorder.uncounted():
             if self._is_broken:
                 continue
+            self._in_hand = len(texts)
             try:
                 recorder.counted(await self._process.count(texts))
             except Uncountable:
                 self._break()
+            finally:
+                self._in_hand = 0

@@ -52,6 +52,7 @@ def health(gateway: Gateway, runs: Runs) -> dict[str, Any]:
         "calls": gateway.calls,
         "failed": gateway.failed,
         "unrecorded": gateway.requests - gateway.calls,
+        "waiting": {"texts": gateway.waiting_texts, "prompts": gateway.waiting_prompts},
     }
 
 

@@ -98,6 +98,16 @@ class Gateway:
         return len(self._open)
 
     @property
+    def waiting_texts(self) -> int:
+        """How many texts are still to be counted."""
+        return 0 if self._counting is None else self._counting.waiting
+
+    @property
+    def waiting_prompts(self) -> int:
+        """How many prompts are still to be measured."""
+        return 0 if self._measurer is None else self._measurer.waiting
+
+    @property
     def origins(self) -> list[str]:
         """Where it listens."""
         return [] if self._runner is None else [_origin(*address[:2]) for address in self._runner.addresses]

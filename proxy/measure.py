@@ -90,6 +90,7 @@ class Measurer:
         self._latest: asyncio.Event | None = None
         """Set when all that was submitted so far is measured."""
         self._form: Form | None = None
+        self._is_measuring = False
 
     def submit(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Put the prompt of an ended exchange in line, if there is one to measure; never waits."""
@@ -104,10 +105,16 @@ class Measurer:
         except asyncio.QueueFull:
             self._miss(prompt, "the server tokenizes more slowly than the agent calls")
 
+    @property
+    def waiting(self) -> int:
+        """How many prompts are still to be measured."""
+        return self._queue.qsize() + self._is_measuring
+
     async def run(self) -> None:
         """Measure what is submitted until cancelled."""
         while True:
             prompt = await self._queue.get()
+            self._is_measuring = True
             try:
                 prompt.exchange.measured(await self._ids(prompt))
             except Unmeasurable as problem:
@@ -118,6 +125,7 @@ class Measurer:
             except (TimeoutError, aiohttp.ClientError) as error:
                 self._miss(prompt, f"asking the server failed ({type(error).__name__})")
             finally:
+                self._is_measuring = False
                 prompt.is_done.set()
                 del prompt
 

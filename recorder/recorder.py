@@ -114,6 +114,11 @@ class Recorder:
         self.passed += 1
         return Exchange(body)
 
+    @property
+    def waiting_texts(self) -> int:
+        """How many texts wait to be handed out for counting."""
+        return len(self._run.waiting)
+
     def uncounted(self) -> list[Uncounted]:
         """Return texts that wait to be counted, and forget them; none when all were handed out."""
         return self._run.waiting.take()

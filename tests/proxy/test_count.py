@@ -25,6 +25,10 @@ class Texts:
     batches: list[list[Uncounted]] = field(default_factory=list)
     counts: list[Counted] = field(default_factory=list)
 
+    @property
+    def waiting_texts(self) -> int:
+        return sum(map(len, self.batches))
+
     def uncounted(self) -> list[Uncounted]:
         return self.batches.pop(0) if self.batches else []
 
@@ -53,11 +57,13 @@ class Stuck(CounterProcess):
 
     def __init__(self) -> None:
         super().__init__(Tokenizer("stuck"))
+        self.is_asked = asyncio.Event()
 
     async def start(self) -> None:
         pass
 
     async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
+        self.is_asked.set()
         await asyncio.Event().wait()
         return []
 
@@ -96,6 +102,23 @@ def test_texts_of_several_recorders_are_counted_by_another_process(process: Coun
     assert asyncio.run(run()) == []
     assert first.counts == [Counted(0, 2), Counted(1, 1)]
     assert second.counts == [Counted(0, 3, 1)]
+
+
+def test_texts_that_are_not_counted_yet_can_be_told() -> None:
+    several = Texts([[Uncounted(0, "one"), Uncounted(1, "two")], [Uncounted(2, "three")]])
+    other = Texts([[Uncounted(0, "four")]])
+
+    async def run() -> list[int]:
+        process = Stuck()
+        async with counting_with(process) as (counting, _):
+            told = [counting.waiting]
+            counting.submit(several)
+            counting.submit(other)
+            told.append(counting.waiting)
+            await process.is_asked.wait()
+            return [*told, counting.waiting]
+
+    assert asyncio.run(run()) == [0, 4, 4]
 
 
 def test_no_process_runs_until_there_is_a_call(process: CounterProcess) -> None:

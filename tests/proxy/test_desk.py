@@ -63,6 +63,7 @@ def test_health_tells_counts_and_no_names(tmp_path: Path) -> None:
             "calls": 1,
             "failed": 0,
             "unrecorded": 1,
+            "waiting": {"texts": 0, "prompts": 0},
         }
 
     played(tmp_path, play)

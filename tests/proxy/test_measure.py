@@ -259,6 +259,7 @@ def test_end_does_not_wait_for_a_server_that_does_not_answer() -> None:
             for prompt in prompts:
                 measurer.submit(prompt, {})
             await arrived.wait()
+            assert measurer.waiting == 3
             await measurer.settle(timeout_s=0.01)
             return notices
 
