@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
+from rotoscope.proxy.header_bytes import keep_odd_bytes
 from rotoscope.traces.errors import UnusableInput
 
 CONNECT_TIMEOUT_S = 30.0
@@ -82,6 +83,7 @@ def upstream_as_is(url: str) -> Upstream:
 
 def open_session(upstream: Upstream) -> aiohttp.ClientSession:
     """Open the pooled connections to the upstream; they add no header, keep no cookie and repeat no request."""
+    keep_odd_bytes()
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_S),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
