@@ -118,6 +118,18 @@ def test_warnings_of_the_library_are_shown_as_lines() -> None:
     assert run("do", program=program).stderr == "warning: 3 calls left out\n"
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_keep_no_command_from_being_recorded(closed: str, tmp_path: Path) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "rotoscope"]
+    command = ["sh", "-c", f"echo ran > {tmp_path}/ran; exit 3"]
+    options = ["--tokenizer", "none", "--upstream", "http://127.0.0.1:9", "-o", str(tmp_path / "out")]
+
+    status = subprocess.run([*shell, "record", *options, "--", *command], check=False).returncode
+
+    assert status == 3
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
 def test_results_go_to_stdout(tmp_path: Path) -> None:
     save(make_trace(turns=2), tmp_path / "run.trace.json")
     done = run("show", tmp_path / "run.trace.json")

@@ -61,6 +61,7 @@ for command in (analyze, audit, campaign, convert, doctor, proxy, publish, recor
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    _open_closed_streams()
     try:
         with _warnings_shown():
             app()
@@ -77,6 +78,13 @@ def main() -> None:
             raise
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
+
+
+def _open_closed_streams() -> None:
+    """Let streams that were closed before we began lead nowhere; Python has none in their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as we run
 
 
 @contextmanager
