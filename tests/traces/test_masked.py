@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rotoscope.testing import make_call, trace_of
-from rotoscope.traces import Prefix, Trace
-from rotoscope.traces.analysis.statistics import describe
+from rotoscope.traces import Prefix, SharedPrefix, Trace
+from rotoscope.traces.analysis.statistics import ChangingLines, describe
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.masked import is_volatile, masked
 from rotoscope.traces.reader import loads
@@ -47,5 +47,17 @@ def test_both_hit_rates_are_told() -> None:
     statistics = describe(dated())
 
     assert statistics.hit_rate() == pytest.approx(20 / 330)
-    assert statistics.masked_hit_tokens == 210
-    assert describe(masked(dated())).masked_hit_tokens is None
+    assert statistics.changing == ChangingLines(sent=20, masked=210)
+    assert describe(masked(dated())).changing is None
+
+
+def test_a_system_prompt_that_changes_is_not_taken_for_cached() -> None:
+    prompts = [SharedPrefix(name, "system", 100) for name in ("s0", "s1")]
+    first = make_call(0, 110, prefix=Prefix("s0", 100, "exact"))
+    second = make_call(1, 110, prefix=Prefix("s1", 100, "exact"), masked=Prefix(0, 100, "estimate"))
+    trace = trace_of(first, second, shared_prefixes=tuple(prompts))
+
+    statistics = describe(trace)
+
+    assert statistics.hit_rate() == pytest.approx(200 / 220)
+    assert statistics.changing == ChangingLines(sent=0, masked=100)

@@ -25,6 +25,17 @@ class Distribution:
     max: int
 
 
+@dataclass(frozen=True, slots=True)
+class ChangingLines:
+    """Tokens that the planned optimum serves with lines that change by themselves, such as dates, and without them.
+
+    At the middle level, and without preloading: a system prompt that is another each time would else be taken for cached.
+    """
+
+    sent: int
+    masked: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceStatistics:
     """The figures of one trace; sums are kept so that traces can be pooled."""
@@ -54,8 +65,8 @@ class TraceStatistics:
     """Prompt tokens that lie in a shared prefix of kind system."""
     hit_tokens: dict[Level, int]
     """Prompt tokens that the planned optimum serves from the cache, at each level of belief."""
-    masked_hit_tokens: int | None
-    """The same at the middle level, if lines that change by themselves did not; None where none of them matters."""
+    changing: ChangingLines | None
+    """What lines that change by themselves cost; None where none of them matters."""
     cached_tokens: int
     """What the server reported while recording, over the calls where it did."""
     cached_of_tokens: int
@@ -89,22 +100,24 @@ def describe_together(members: Sequence[Member], assumptions: Assumptions | None
     """Return the figures of the traces of a corpus that share one cache, in the order of all their calls."""
     assumptions = assumptions or Assumptions()
     hits = {level: planned_hits_together(members, _at(assumptions, level)) for level in LEVELS}
-    without = _masked_hits(members, assumptions)
+    changing = _changing_lines(members, assumptions)
     return [
-        _described(member.trace, {level: sum(found[index]) for level, found in hits.items()}, without[index])
+        _described(member.trace, {level: sum(found[index]) for level, found in hits.items()}, changing[index])
         for index, member in enumerate(members)
     ]
 
 
-def _masked_hits(members: Sequence[Member], assumptions: Assumptions) -> list[int | None]:
-    """Return the hits of each trace without volatile lines, where one of them has some."""
+def _changing_lines(members: Sequence[Member], assumptions: Assumptions) -> list[ChangingLines | None]:
+    """Return what volatile lines cost each trace, where one of them has some."""
     if not any(is_volatile(member.trace) for member in members):
         return [None] * len(members)
-    found = planned_hits_together([replace(member, trace=masked(member.trace)) for member in members], assumptions)
-    return [sum(hits) for hits in found]
+    cold = replace(assumptions, preload=False)
+    sent = planned_hits_together(members, cold)
+    without = planned_hits_together([replace(member, trace=masked(member.trace)) for member in members], cold)
+    return [ChangingLines(sum(of), sum(to)) for of, to in zip(sent, without, strict=True)]
 
 
-def _described(trace: Trace, hit_tokens: dict[Level, int], masked_hit_tokens: int | None) -> TraceStatistics:
+def _described(trace: Trace, hit_tokens: dict[Level, int], changing: ChangingLines | None) -> TraceStatistics:
     calls = list(trace.calls())
     reported = [call for call in calls if call.cached_tokens is not None]
     tools = [event for event in trace.events if isinstance(event, ToolCall)]
@@ -125,7 +138,7 @@ def _described(trace: Trace, hit_tokens: dict[Level, int], masked_hit_tokens: in
         parallelism=_parallelism(trace, calls),
         system_tokens=sum(_system_tokens(trace, calls)),
         hit_tokens=hit_tokens,
-        masked_hit_tokens=masked_hit_tokens,
+        changing=changing,
         cached_tokens=sum(call.cached_tokens or 0 for call in reported),
         cached_of_tokens=sum(call.prompt_tokens for call in reported),
         outputs=trace.outputs,

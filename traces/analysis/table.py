@@ -78,6 +78,13 @@ def rows(described: Sequence[Described]) -> list[dict[str, Value]]:
     return out
 
 
+_CHANGING = (
+    ("nothing preloaded, as sent", "hit_rate_tokens_sent"),
+    ("without dates, billing lines", "hit_rate_tokens_masked"),
+)
+"""Rates over the traces that have lines that change by themselves."""
+
+
 def definition(assumptions: Assumptions) -> str:
     """Say in one sentence what the hit rates of these rows mean."""
     profile = assumptions.profile
@@ -101,7 +108,7 @@ def lines(groups: Sequence[Mapping[str, Value]]) -> list[tuple[str, ...]]:
     for name, key in (("optimal hit rate, pooled", "hit_rate_tokens"), ("mean over traces", "hit_rate_tokens_mean")):
         out.append((name, *(_rate(group, key) for group in groups)))
     if any(group["hit_rate_tokens_masked"] is not None for group in groups):
-        out.append(("without dates, billing lines", *(_percent(group["hit_rate_tokens_masked"]) for group in groups)))
+        out += [(name, *(_percent(group[key]) for group in groups)) for name, key in _CHANGING]
     if any(group["decode_reuse_known"] != "yes" for group in groups):
         out.append(("reuse of outputs", *(_REUSE[str(group["decode_reuse_known"])] for group in groups)))
     if any(group["live_hit_rate_tokens"] is not None for group in groups):
@@ -210,9 +217,10 @@ def _rates(statistics: Sequence[TraceStatistics]) -> dict[str, Value]:
         suffix = "" if level == "n" else f"_{level}"
         out[f"hit_rate_tokens{suffix}"] = _share(sum(one.hit_tokens[level] for one in statistics), statistics)
         out[f"hit_rate_tokens_mean{suffix}"] = _mean([one.hit_rate(level) for one in statistics if one.calls])
-    without = [one.hit_tokens["n"] if one.masked_hit_tokens is None else one.masked_hit_tokens for one in statistics]
-    is_volatile = any(one.masked_hit_tokens is not None for one in statistics)
-    out["hit_rate_tokens_masked"] = _share(sum(without), statistics) if is_volatile else None
+    changing = [(one, one.changing) for one in statistics if one.changing is not None]
+    volatile, lines = [one for one, _ in changing], [lines for _, lines in changing]
+    out["hit_rate_tokens_sent"] = _share(sum(x.sent for x in lines), volatile) if lines else None
+    out["hit_rate_tokens_masked"] = _share(sum(x.masked for x in lines), volatile) if lines else None
     reported = sum(one.cached_of_tokens for one in statistics)
     out["live_hit_rate_tokens"] = sum(one.cached_tokens for one in statistics) / reported if reported else None
     return out

@@ -57,6 +57,8 @@ def open_trace(path: str | Path) -> Trace:
     Raise TraceError where it is none, damaged, or one of many that is not named.
     """
     file, name = _file_and_name(Path(path))
+    if file.is_dir():
+        raise TraceError("is a folder: name a trace in it", path=str(path))
     with opened(file) as source:
         members = read_source(source)[1]
     if name is not None:

@@ -82,6 +82,8 @@ def record(
     if intercept:
         interception.refuse_beside({"--upstream": upstream, "--measure": measure, "--each": each})
         interception.need_mitmproxy()
+    elif intercept_host or intercept_mode != "regular":
+        raise UnusableInput("--intercept-host and --intercept-mode are for --intercept: give that too")
     counter = chosen_tokenizer(tokenizer)
     chosen = None if intercept else chosen_upstream(upstream, os.environ)
     with chosen_campaign(campaign, os.environ) as named:

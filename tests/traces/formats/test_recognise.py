@@ -153,7 +153,7 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, missing: str) -> N
 
 
 def test_a_folder_is_no_trace_file(tmp_path: Path) -> None:
-    with pytest.raises(UnusableInput, match="cannot be read: Is a directory"):
+    with pytest.raises(UnusableInput, match="is a folder: name a trace in it"):
         open_trace(tmp_path)
 
 
