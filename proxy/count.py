@@ -21,6 +21,8 @@ ENDING_S = 2.0
 """How long the process may take to end when its input has."""
 ANSWER_TIMEOUT_S = 60.0
 """How long it may take for a batch of texts, and to load its tokenizer before the first."""
+MOST_WAITING_CHARS = 1 << 26
+"""How much of all runs may wait; what comes on top stays uncounted, so that RAM is bounded."""
 _ANSWER_BYTES = 1 << 20
 
 
@@ -30,6 +32,10 @@ class HandsOutTexts(Protocol):
     @property
     def waiting_texts(self) -> int:
         """How many texts wait to be handed out."""
+
+    @property
+    def waiting_chars(self) -> int:
+        """How many characters they have."""
 
     def uncounted(self) -> list[Uncounted]:
         """Return texts that wait to be counted, and forget them."""
@@ -106,9 +112,13 @@ class CounterProcess:
 class Counting:
     """Let the texts of recorders be counted, one batch after another, in a task of its own."""
 
-    def __init__(self, process: CounterProcess, *, notice: Callable[[str], None]) -> None:
+    def __init__(
+        self, process: CounterProcess, *, notice: Callable[[str], None], most_chars: int = MOST_WAITING_CHARS
+    ) -> None:
         self._process = process
         self._notice = notice
+        self._most_chars = most_chars
+        self._is_crowded = False
         self._queue: asyncio.Queue[HandsOutTexts | asyncio.Future[None]] = asyncio.Queue()
         self._queued: dict[int, HandsOutTexts] = {}
         self._now: HandsOutTexts | None = None
@@ -121,16 +131,24 @@ class Counting:
     @property
     def waiting(self) -> int:
         """How many texts are still to be counted."""
-        recorders = self._queued | ({} if self._now is None else {id(self._now): self._now})
-        return self._in_hand + sum(recorder.waiting_texts for recorder in recorders.values())
+        return self._in_hand + sum(recorder.waiting_texts for recorder in self._recorders)
+
+    @property
+    def _recorders(self) -> list[HandsOutTexts]:
+        """Return those whose texts wait."""
+        now = {} if self._now is None else {id(self._now): self._now}
+        return list((self._queued | now).values())
 
     def prepare(self) -> None:
         """Load the tokenizer: there will be texts to count."""
         self._wanted.set()
 
     def submit(self, recorder: HandsOutTexts) -> None:
-        """Let the texts that a recorder has be counted; never waits."""
+        """Let the texts that a recorder has be counted, unless too many of all recorders wait; never waits."""
         self.prepare()
+        if sum(other.waiting_chars for other in self._recorders if other is not recorder) > self._most_chars:
+            self._drop(recorder)
+            return
         if id(recorder) not in self._queued:
             self._queued[id(recorder)] = recorder
             self._queue.put_nowait(recorder)
@@ -164,6 +182,13 @@ class Counting:
                 await reached
         except TimeoutError:
             self._notice("some messages were not counted when the recording ended: their sizes are estimates")
+
+    def _drop(self, recorder: HandsOutTexts) -> None:
+        while recorder.uncounted():
+            pass
+        if not self._is_crowded:
+            self._is_crowded = True
+            self._notice("texts come faster than they can be counted: sizes of those on top are estimates")
 
     async def _start(self) -> None:
         try:

@@ -79,6 +79,11 @@ class WaitingTexts:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def chars(self) -> int:
+        """How many characters wait."""
+        return self._chars
+
     def add(self, part: int, text: str, reasoning: str = "") -> None:
         """Put a part's text in line, unless there is none or the line is full."""
         chars = len(text) + len(reasoning)

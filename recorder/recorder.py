@@ -119,6 +119,11 @@ class Recorder:
         """How many texts wait to be handed out for counting."""
         return len(self._run.waiting)
 
+    @property
+    def waiting_chars(self) -> int:
+        """How many characters they have."""
+        return self._run.waiting.chars
+
     def uncounted(self) -> list[Uncounted]:
         """Return texts that wait to be counted, and forget them; none when all were handed out."""
         return self._run.waiting.take()

@@ -29,6 +29,10 @@ class Texts:
     def waiting_texts(self) -> int:
         return sum(map(len, self.batches))
 
+    @property
+    def waiting_chars(self) -> int:
+        return sum(text.chars for batch in self.batches for text in batch)
+
     def uncounted(self) -> list[Uncounted]:
         return self.batches.pop(0) if self.batches else []
 
@@ -119,6 +123,22 @@ def test_texts_that_are_not_counted_yet_can_be_told() -> None:
             return [*told, counting.waiting]
 
     assert asyncio.run(run()) == [0, 4, 4]
+
+
+def test_what_comes_on_top_of_the_texts_of_all_recorders_stays_uncounted_and_that_is_told_once() -> None:
+    waiting = [Texts([[Uncounted(0, "x" * 60)]]) for _ in range(4)]
+
+    async def run() -> list[str]:
+        notices: list[str] = []
+        counting = Counting(Stuck(), notice=notices.append, most_chars=100)
+        for texts in waiting:
+            counting.submit(texts)
+        return notices
+
+    notices = asyncio.run(run())
+
+    assert [texts.waiting_chars for texts in waiting] == [60, 60, 0, 0]
+    assert notices == ["texts come faster than they can be counted: sizes of those on top are estimates"]
 
 
 def test_no_process_runs_until_there_is_a_call(process: CounterProcess) -> None:
