@@ -10,10 +10,9 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import aiohttp
-from mitmproxy import connection, http, tls
+from mitmproxy import connection, http
 from mitmproxy.proxy import server_hooks
 
 from rotoscope.proxy.count import Counting
@@ -22,9 +21,11 @@ from rotoscope.proxy.gateway import FindsRuns, Notice
 from rotoscope.proxy.headers import TO_THE_GATEWAY
 from rotoscope.proxy.intercept.again import Again, Came
 from rotoscope.proxy.intercept.hosts import Hosts
+from rotoscope.proxy.intercept.opening import Opening
 from rotoscope.proxy.intercept.tap import Tap
 
-_UPLOADS = ("multipart/", "audio/", "image/")
+_STREAMED = ("multipart/", "audio/", "image/", "application/grpc", "application/connect+", "application/octet-stream")
+"""Kinds of requests that are no calls, and that may be answered while they come."""
 _MOST_HOSTS = 1000
 
 
@@ -53,8 +54,9 @@ class Interceptor:
         self._clock = clock
         self._taps: dict[str, Tap] = {}
         """The calls that are open, by the ids of their flows."""
-        self._closed: set[str] = set()
-        """Hosts whose clients do not let themselves be listened to; they are tunnelled from then on."""
+        self.opening = Opening(notice=self._say)
+        self.addons = [self.opening]
+        """What mitmproxy calls besides."""
         self._said: set[str] = set()
         self.requests = 0
         """How many requests came to opened hosts."""
@@ -87,28 +89,6 @@ class Interceptor:
         if address and not self._hosts.opens(*address[:2]) and len(self.unopened) < _MOST_HOSTS:
             self.unopened[address[0]] += 1
 
-    def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        """Leave a connection closed whose client would refuse our certificate."""
-        if self._name_of(data.context, data.client_hello.sni) in self._closed:
-            data.ignore_connection = True
-
-    def tls_failed_client(self, data: tls.TlsData) -> None:
-        """Explain a client that refuses our certificate, and tunnel what it says from then on."""
-        name = self._name_of(data.context, data.conn.sni)
-        self._closed.add(name)
-        self._say(
-            f"connections to {name} are no longer opened, so its calls are not recorded: its client pins a certificate "
-            "or does not read the certificate variables; give it the authority in $ROTOSCOPE_CA_FILE, or use the gateway"
-        )
-
-    def tls_failed_server(self, data: tls.TlsData) -> None:
-        """Explain a server whose certificate is not trusted."""
-        address = data.context.server.address
-        self._say(
-            f"calls to {address[0] if address else 'a server'} fail: its certificate is not trusted here; "
-            "SSL_CERT_FILE names the authorities to trust"
-        )
-
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Let pass as it comes what cannot be a call."""
         flow.request.stream = not self._may_be_a_call(flow.request)
@@ -131,7 +111,7 @@ class Interceptor:
         elif tap is None:
             response.stream = True
         else:
-            tap.begin(response, is_http1=flow.request.http_version.startswith("HTTP/1"))
+            tap.begin(response, is_http11=flow.request.is_http11)
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Take note that an answer has passed whole, or send its request once more as it came."""
@@ -210,14 +190,10 @@ class Interceptor:
 
     def _may_be_a_call(self, request: http.Request) -> bool:
         kind = request.headers.get("content-type", "")
-        return request.method == "POST" and not kind.startswith(_UPLOADS) and self._is_opened(request)
+        return request.method == "POST" and not kind.startswith(_STREAMED) and self._is_opened(request)
 
     def _is_opened(self, request: http.Request) -> bool:
         return self._hosts.opens(request.pretty_host, request.port) or self._hosts.opens(request.host, request.port)
-
-    def _name_of(self, context: Any, sni: str | None) -> str:
-        address = context.server.address
-        return sni or (address[0] if address else "a server")
 
     def _say(self, line: str) -> None:
         """Tell each thing once."""

@@ -1,13 +1,14 @@
-"""The certificate authority of one recording: clients trust it for as long as that lasts, and its key is on no disk.
+"""The certificate authority of one recording: clients trust it for as long as that lasts, and its key is in no file.
 
-The certificate alone is in files, which are removed at the end. mitmproxy makes the key in files of its own; they are
-taken away as soon as it has read them, and stand in memory (`/dev/shm`) where the system has that.
+The certificate alone is in files, which are removed at the end; anybody may read them, as the command may run as somebody
+else. It is one for the opened hosts and no others (name constraints, RFC 5280, 4.2.1.10), and for a month.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import datetime
+import inspect
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import certifi
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from mitmproxy import certs
+
+from rotoscope.proxy.intercept.hosts import Hosts
 
 BUNDLE_VARIABLES = (
     "SSL_CERT_FILE",  # OpenSSL and what is built on it: Python's ssl, httpx, Go, Ruby, curl
@@ -35,9 +41,11 @@ EXTRA_VARIABLES = (
 CA_FILE_VARIABLE = "ROTOSCOPE_CA_FILE"
 """Our authority alone, for clients that are told of it in another way."""
 
+LIFETIME = datetime.timedelta(days=30)
+"""Longer than any recording takes: what is still running when it ends is no longer trusted by its clients."""
+
+_SLOW_CLOCK = datetime.timedelta(days=2)
 _KEY_BITS = 2048
-_MEMORY = Path("/dev/shm")
-_BASENAME = "mitmproxy"  # as mitmproxy's own; people know to look for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,15 @@ class Authority:
 
 
 @contextlib.contextmanager
-def authority(environment: Mapping[str, str]) -> Iterator[Authority]:
-    """Make an authority for as long as the block runs; `environment` says what its clients trust already."""
+def authority(environment: Mapping[str, str], *, hosts: Hosts | None = None) -> Iterator[Authority]:
+    """Make an authority for as long as the block runs; `environment` says what its clients trust already.
+
+    Where hosts are given it is good for no others.
+    """
     with tempfile.TemporaryDirectory(prefix="rotoscope-ca-") as name:
         folder = Path(name)
-        store, own = _new_store()
+        folder.chmod(0o755)
+        store, own = _new_store(folder / "parameters.pem", [] if hosts is None else hosts.domains)
         certificate = _written(folder / "authority.pem", own)
         trusted = _written(folder / "trusted.pem", _trusted_here(environment))
         variables = {CA_FILE_VARIABLE: str(certificate)}
@@ -70,15 +82,35 @@ def authority(environment: Mapping[str, str]) -> Iterator[Authority]:
         yield Authority(store, certificate, trusted, variables)
 
 
-def _new_store() -> tuple[certs.CertStore, bytes]:
-    """Return a store with a new authority, and the authority's certificate."""
-    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=memory) as name:
-        certs.CertStore.create_store(
-            Path(name), _BASENAME, _KEY_BITS, organization="rotoscope", cn="rotoscope recording"
-        )
-        store = certs.CertStore.from_store(name, _BASENAME, _KEY_BITS)
-        return store, (Path(name) / f"{_BASENAME}-ca-cert.pem").read_bytes()
+def _new_store(parameters: Path, domains: list[str]) -> tuple[certs.CertStore, bytes]:
+    """Return a store with a new authority, and the authority's certificate; `parameters` is a file that it needs."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    certificate = _certificate(key, domains)
+    more = {"default_crl": b""} if "default_crl" in inspect.signature(certs.CertStore).parameters else {}  # version 12
+    store = certs.CertStore(
+        key, certs.Cert(certificate), None, dhparams=certs.CertStore.load_dhparam(parameters), **more
+    )
+    return store, certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _certificate(key: rsa.RSAPrivateKey, domains: list[str]) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "rotoscope recording")])
+    public, now = key.public_key(), datetime.datetime.now(datetime.UTC)
+    usage = dict.fromkeys(("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"), False)
+    usage |= dict.fromkeys(("key_agreement", "encipher_only", "decipher_only"), False)
+    builder = (
+        x509.CertificateBuilder(name, name, public, x509.random_serial_number())
+        .not_valid_before(now - _SLOW_CLOCK)
+        .not_valid_after(now + LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.KeyUsage(**usage, key_cert_sign=True, crl_sign=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+    if domains:
+        names = [x509.DNSName(domain) for domain in domains]
+        builder = builder.add_extension(x509.NameConstraints(names, None), critical=True)
+    return builder.sign(key, hashes.SHA256())
 
 
 def _trusted_here(environment: Mapping[str, str]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -72,6 +73,13 @@ class Hosts:
         """Regular expressions for `HOST:PORT`, as mitmproxy's `allow_hosts` takes them."""
         return [regex.pattern for regex in self._regexes]
 
+    @property
+    def domains(self) -> list[str]:
+        """The domains that hold all of them, but for those that are addresses; none where one is of any domain."""
+        names = [pattern for pattern in self.patterns if not _is_address(pattern)]
+        found = [_host(name).partition(".")[2] if "*" in name else _host(name) for name in names]
+        return list(dict.fromkeys(domain.lower() for domain in found)) if all(found) else []
+
     def opens(self, host: str, port: int) -> bool:
         """Tell whether connections to a host are opened."""
         return any(regex.search(f"{host}:{port}") for regex in self._regexes)
@@ -96,3 +104,17 @@ def _regex(pattern: str) -> str:
     host, port = match["host"].strip("[]"), match["port"]
     begin = r"^[^:]*" if host.startswith("*") else "^"
     return f"{begin}{re.escape(host.removeprefix('*'))}:{port or r'[0-9]+'}$"
+
+
+def _host(pattern: str) -> str:
+    match = _PATTERN.fullmatch(pattern)
+    assert match is not None, pattern
+    return match["host"].strip("[]")
+
+
+def _is_address(pattern: str) -> bool:
+    try:
+        ipaddress.ip_address(_host(pattern))
+    except ValueError:
+        return False
+    return True

@@ -8,19 +8,16 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-import mitmproxy.proxy.server
 from mitmproxy import exceptions, master, options
 from mitmproxy.addons import core, disable_h2c, next_layer, proxyserver, tlsconfig, upstream_auth
 
 from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.authority import Authority
+from rotoscope.proxy.intercept.harmless import OPTIONS, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts
 from rotoscope.proxy.intercept.modes import Mode
 from rotoscope.proxy.telling import tell_kind_of_error
 from rotoscope.traces.errors import UnusableInput
-
-LONGEST_SILENCE_S = 24 * 3600
-"""How long a connection may say nothing; mitmproxy's own limit of 600 s would cut calls that think for longer."""
 
 
 class _OwnAuthority(tlsconfig.TlsConfig):  # type: ignore[misc]
@@ -69,9 +66,10 @@ def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: H
         "upstream_auth": mode.upstream_auth,
         "ssl_verify_upstream_trusted_ca": str(authority.trusted),
         "allow_hosts": hosts.regexes,
-        "tcp_timeout": LONGEST_SILENCE_S,
+        "upstream_cert": False,  # its names may be some that the authority is not for
+        **OPTIONS,
     }
-    mitmproxy.proxy.server.TCP_TIMEOUT = LONGEST_SILENCE_S  # before version 12 it is no option
+    be_harmless()
     mitm = master.Master(options.Options())
     mitm.addons.add(
         core.Core(),
@@ -80,6 +78,7 @@ def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: H
         next_layer.NextLayer(),
         _OwnAuthority(authority),
         upstream_auth.UpstreamAuth(),
+        LeavesRoom(),
         interceptor,
     )
     try:

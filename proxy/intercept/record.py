@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,7 +66,9 @@ def intercepted(
 async def _run(options: InterceptOptions, run: RecordedRun) -> int:
     ended: list[Finished] = []
     child = Child()
-    with child.signals_forwarded(), authority(os.environ) as trusted:
+    core_limit = resource.getrlimit(resource.RLIMIT_CORE)  # the command keeps its own
+    keep_prompts_off_the_disk()
+    with child.signals_forwarded(), authority(os.environ, hosts=options.hosts) as trusted:
         async with (
             recording(
                 options.recording,
@@ -87,8 +91,7 @@ async def _run(options: InterceptOptions, run: RecordedRun) -> int:
                 environment = {**os.environ, **trusted.variables}
                 if options.mode.is_asked:
                     environment = led_through(environment, *addresses[0])
-                await child.start(options.command, environment)
-                keep_prompts_off_the_disk()  # the command keeps its own limit
+                await child.start(options.command, environment, core_limit=core_limit)
                 status = await child.wait()
                 await interceptor.stop(drain_s=DRAIN_S)
     lines = [line for finished in ended for line in about(finished)]
@@ -104,9 +107,16 @@ def _nothing_recorded(interceptor: Interceptor, *, in_trouble: bool) -> str:
         reason = "what the recorder could not do is told above"
     elif interceptor.requests:
         reason = f"{counted(interceptor.requests, 'request')} came, none of them a call"
+    elif interceptor.opening.connections:
+        hosts = _most(interceptor.opening.connections)
+        reason = f"connections were opened and nothing was said, to {hosts}: its client may pin a certificate"
     elif interceptor.unopened:
-        hosts = ", ".join(f"{host} ({number})" for host, number in interceptor.unopened.most_common(5))
+        hosts = _most(interceptor.unopened)
         reason = f"connections went to other hosts, {hosts}: --intercept-host HOST opens one"
     else:
         reason = "no connection came; a client that does not read HTTPS_PROXY can be recorded in a network namespace"
     return f"NOTHING WAS RECORDED: {reason}"
+
+
+def _most(numbers: Counter[str]) -> str:
+    return ", ".join(f"{host} ({number})" for host, number in numbers.most_common(5))

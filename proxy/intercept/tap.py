@@ -33,7 +33,7 @@ class Tap:
         self._decoder: Decoder | None = None
         self._is_heard = exchange.listens
 
-    def begin(self, response: Any, *, is_http1: bool) -> None:
+    def begin(self, response: Any, *, is_http11: bool) -> None:
         """Take in the head of the answer, an `http.Response`, and let its body pass through here as it comes."""
         if self._shortens and response.status_code in REFUSING:
             self.is_refused = True
@@ -46,13 +46,13 @@ class Tap:
         self.exchange.response(response.status_code, at_s=self._clock(), content_type=content_type)
         response.stream = self._take
         if self._shortens:
-            self._leave_out_length(response, is_http1=is_http1)
+            self._leave_out_length(response, is_http11=is_http11)
 
     def take_whole(self, response: Any) -> None:
         """Take in the answer to the request as it came, which is whole."""
         self.exchange.take_back()
         self._shortens = self.is_refused = False
-        self.begin(response, is_http1=False)
+        self.begin(response, is_http11=False)
         if callable(response.stream):
             response.stream(response.raw_content)
         response.stream = False
@@ -110,8 +110,8 @@ class Tap:
             return False
         return True
 
-    def _leave_out_length(self, response: Any, *, is_http1: bool) -> None:
+    def _leave_out_length(self, response: Any, *, is_http11: bool) -> None:
         if self._decoder is not None:
             del response.headers["content-encoding"]
-        if response.headers.pop("content-length", None) is not None and is_http1:
+        if response.headers.pop("content-length", None) is not None and is_http11:
             response.headers["transfer-encoding"] = "chunked"

@@ -1,0 +1,99 @@
+"""Which connections to inference hosts are opened after all: not those where one side would not have it.
+
+A client that refuses our certificate, or a server that does not speak TLS with us, is left alone from then on: what is said
+passes as it is, unrecorded, and is told once. Clients are known by what they offer in TLS, so that one that refuses does not
+keep others from being recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mitmproxy import connection, tls
+
+_EARLY = "connection closed early"
+"""What mitmproxy says where a client left before it had seen our certificate."""
+_UNTRUSTED = "Certificate verify failed"
+"""What mitmproxy says where a server's certificate is not to be trusted."""
+_ENOUGH = 2
+"""How many handshakes in a row a server breaks off without a reason before they are taken for refused."""
+
+
+class Who(NamedTuple):
+    """A kind of clients of a host."""
+
+    host: str
+    offers: tuple[object, ...]
+    """What tells kinds of clients apart; empty for all of them."""
+
+
+class Opening:
+    """An addon that has connections left alone where opening them would break them."""
+
+    def __init__(self, *, notice: Callable[[str], None]) -> None:
+        self._notice = notice
+        self._closed: set[Who] = set()
+        self._broken_off: Counter[str] = Counter()
+        """How many handshakes in a row did not come to their end, by server."""
+        self._clients: dict[str, Who] = {}
+        """Who is at the other end of connections, by their ids."""
+        self.connections: Counter[str] = Counter()
+        """How many connections were opened, by host."""
+
+    def tls_clienthello(self, data: tls.ClientHelloData) -> None:
+        """Leave a connection alone that would be broken."""
+        hello = data.client_hello
+        who = Who(_host(data.context, hello.sni), (*filter(_is_meant, hello.cipher_suites), *hello.alpn_protocols))
+        self._clients[data.context.client.id] = who
+        if not self._closed.isdisjoint({who, Who(who.host, ())}):
+            data.ignore_connection = True
+
+    def tls_established_client(self, data: tls.TlsData) -> None:
+        """Take note that a client has taken our certificate."""
+        self.connections[self._who(data).host] += 1
+
+    def tls_failed_client(self, data: tls.TlsData) -> None:
+        """Leave a client alone that does not take our certificate."""
+        if data.conn.error != _EARLY:
+            self._leave(
+                self._who(data),
+                "its client pins a certificate or does not read the certificate variables; give it the authority in "
+                "$ROTOSCOPE_CA_FILE, or use the gateway",
+            )
+
+    def tls_established_server(self, data: tls.TlsData) -> None:
+        """Take note that a server speaks TLS with us."""
+        self._broken_off.pop(self._who(data).host, None)
+
+    def tls_failed_server(self, data: tls.TlsData) -> None:
+        """Leave a server to its clients that does not speak TLS with us."""
+        who, error = Who(self._who(data).host, ()), data.conn.error or ""
+        if _UNTRUSTED in error:
+            self._leave(who, "its certificate is not trusted here; SSL_CERT_FILE names the authorities to trust")
+            return
+        self._broken_off[who.host] += 1
+        if "alert" in error or self._broken_off[who.host] >= _ENOUGH:
+            self._leave(who, "it speaks TLS with its client alone, which may have a certificate of its own")
+
+    def client_disconnected(self, client: connection.Client) -> None:
+        """Forget a connection."""
+        self._clients.pop(client.id, None)
+
+    def _leave(self, who: Who, reason: str) -> None:
+        self._closed.add(who)
+        self._notice(f"connections to {who.host} are no longer opened, so its calls are not recorded: {reason}")
+
+    def _who(self, data: tls.TlsData) -> Who:
+        return self._clients.get(data.context.client.id) or Who(_host(data.context, data.context.client.sni), ())
+
+
+def _host(context: Any, sni: str | None) -> str:
+    address = context.server.address
+    return sni or (str(address[0]) if address else "a server")
+
+
+def _is_meant(cipher_suite: int) -> bool:
+    """Tell whether a suite is no GREASE (RFC 8701), which clients draw anew for each connection."""
+    return cipher_suite & 0x0F0F != 0x0A0A
