@@ -63,9 +63,9 @@ def record(
     """
     import os
 
-    from rotoscope.proxy import intercept as interception
-    from rotoscope.proxy.addresses import chosen_upstream
+        from rotoscope.proxy.addresses import chosen_upstream
     from rotoscope.proxy.campaign import chosen_campaign
+    from rotoscope.proxy.intercept.needs import need_mitmproxy, refuse_beside
     from rotoscope.proxy.names_file import names_file
     from rotoscope.proxy.record import RecordOptions
     from rotoscope.proxy.record import record as run
@@ -80,8 +80,8 @@ def record(
     if jobs > 1 and each is None:
         raise UnusableInput("--jobs is for a suite of tasks: give it with --each FILE")
     if intercept:
-        interception.refuse_beside({"--upstream": upstream, "--measure": measure, "--each": each})
-        interception.need_mitmproxy()
+        refuse_beside({"--upstream": upstream, "--measure": measure, "--each": each})
+        need_mitmproxy()
     elif intercept_host or intercept_mode != "regular":
         raise UnusableInput("--intercept-host and --intercept-mode are for --intercept: give that too")
     counter = chosen_tokenizer(tokenizer)
