@@ -15,6 +15,7 @@ import orjson
 from annotated_types import Ge, Le
 from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints, create_model
 
+from rotoscope.replayer.backends.apis import APIS
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.results import (
     FORMAT_NAME,
@@ -25,6 +26,7 @@ from rotoscope.replayer.results import (
     SessionResult,
 )
 from rotoscope.replayer.summary import Summary
+from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import FileFindings
 from rotoscope.traces.audit_kinds import NOT_OUR_BYTES, Kind, check_type, check_values, parsed_or_found
@@ -40,10 +42,12 @@ _STRINGS: dict[str, Any] = {
     "error_code": _NAME,
     "model": _NAME,
     "engine": _NAME,
-    "api": _NAME,
-    "profile": _NAME,
-    "family": _NAME,
-    "version": _NAME,
+    "api": Literal[("auto", *APIS)],
+    "profile": Literal[tuple(PROFILES)],
+    "family": Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z]{1,8}(\.cpp)?$")],
+    "version": Annotated[
+        str, StringConstraints(strict=True, pattern=r"^[0-9]+(\.[0-9]+){1,3}((a|b|rc|\.dev|\.post)[0-9]+)*$")
+    ],
     "salt": _NAME,
     "unit": Literal["tokens", "blocks"],
     "vocabulary": Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9]{1,10}:[0-9]{1,10}$")],

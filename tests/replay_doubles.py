@@ -102,7 +102,7 @@ def session_of(
 
 
 _SETUP = Setup(
-    version="0",
+    version="0.1.0",
     model="m",
     engine="any",
     simulated=False,

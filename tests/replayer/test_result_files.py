@@ -94,6 +94,24 @@ def test_what_no_replay_writes_is_found(results: Path, change: dict[str, Any], e
     assert SECRET not in str(findings_of(results))
 
 
+@pytest.mark.parametrize("name", ["api", "profile", "version"])
+def test_a_name_of_our_own_cannot_be_another(results: Path, name: str) -> None:
+    path = results / "summary.json"
+    whole = json.loads(path.read_text())
+    whole["setup"][name] = SECRET.replace(" ", "-")
+    path.write_text(json.dumps(whole, indent=2) + "\n")
+
+    assert [said for said in findings_of(results) if said.startswith(f"summary.json: setup.{name}: expected")]
+
+
+@pytest.mark.parametrize(("family", "is_ours"), [("vllm", True), ("llama.cpp", True), ("what-they-said", False)])
+def test_a_family_of_engines_is_a_short_name(results: Path, family: str, is_ours: bool) -> None:
+    path = results / "summary.json"
+    path.write_text(path.read_text().replace('"family": "vllm"', f'"family": "{family}"'))
+
+    assert (findings_of(results) == []) == is_ours
+
+
 def test_a_line_in_another_spelling_is_found(results: Path) -> None:
     path = results / "sessions.jsonl"
     path.write_text(path.read_text().replace(",", " ,", 1) + '{"session"')
