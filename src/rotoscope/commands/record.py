@@ -63,7 +63,7 @@ def record(
     """
     import os
 
-        from rotoscope.proxy.addresses import chosen_upstream
+    from rotoscope.proxy.addresses import chosen_upstream
     from rotoscope.proxy.campaign import chosen_campaign
     from rotoscope.proxy.intercept.needs import need_mitmproxy, refuse_beside
     from rotoscope.proxy.names_file import names_file
