@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -97,8 +98,14 @@ class _TellsWhenRunning:
 
 
 def _why_not(server: Any, mode: Mode) -> str:
-    reasons = [str(one.last_exception) for one in server.servers if one.last_exception is not None]
-    return f"cannot listen on {mode.host} port {mode.port}: {'; '.join(reasons) or 'mitmproxy does not tell why'}"
+    problems = [one.last_exception for one in server.servers if one.last_exception is not None]
+    numbers = [problem.errno for problem in problems if isinstance(problem, OSError) and problem.errno]
+    if not numbers:
+        return f"cannot listen on {mode.host} port {mode.port}: {'; '.join(map(str, problems)) or 'nobody tells why'}"
+    reason = os.strerror(numbers[0]).lower()
+    return (
+        f"cannot listen on {mode.host} port {mode.port}: {reason}; put another one behind the mode, as in regular@8080"
+    )
 
 
 def _be_silent() -> None:

@@ -6,12 +6,15 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from rotoscope.proxy.intercept.environment import proxy_of
 from rotoscope.traces.errors import UnusableInput
 
-_MODE = re.compile(r"(?P<kind>regular|transparent|local|upstream)(:(?P<data>.+?))?(@(?P<address>[^@/]+))?")
+_MODE = re.compile(
+    r"(?P<kind>regular|transparent|local)(:(?P<data>.+?))?(@(?P<address>[^@/]+))?"
+    r"|(?P<upstream>upstream):(?P<url>.+?)(@(?P<port>\d{1,5}))?"  # a URL has an @ of its own, before its host
+)
 _ADDRESS = re.compile(r"((?P<host>[^:]+|\[[0-9A-Fa-f:.]+\]):)?(?P<port>\d{1,5})")
 
 
@@ -34,19 +37,19 @@ class Mode:
 
 
 def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
-    """Read a mode, as `KIND`, `KIND:DATA` and either with `@PORT` or `@HOST:PORT`.
+    """Read a mode, as `KIND`, `KIND:DATA` and either with `@PORT` or `@HOST:PORT`, or as `upstream:URL` or with `@PORT`.
 
     Where the environment names a proxy, `regular` goes through that one. Raises UnusableInput.
     """
     match = _MODE.fullmatch(given)
-    if match is None or (match["kind"] == "upstream") != bool(match["data"] and match["kind"] == "upstream"):
+    if match is None:
         raise UnusableInput(
             "there is no such mode of interception: expected regular, transparent, local or upstream:URL, "
-            "with @PORT or @HOST:PORT behind it or not"
+            "with @PORT behind it or not, and but for upstream with @HOST:PORT"
         )
-    kind, data = match["kind"], match["data"]
-    host, port = _address(match["address"])
-    if kind in ("regular", "upstream") and not _is_loopback(host):
+    kind, data = match["kind"] or match["upstream"], match["data"] or match["url"]
+    host, port = _address(match["address"] or match["port"])
+    if kind == "regular" and not _is_loopback(host):
         raise UnusableInput(f"in {kind} mode {host} would be a proxy for everybody: listen on 127.0.0.1")
     behind = data if kind == "upstream" else proxy_of(environment) if kind == "regular" else None
     if behind:
@@ -66,13 +69,21 @@ def _address(text: str | None) -> tuple[str, int]:
 def _behind(url: str, host: str, port: int) -> Mode:
     """Return the mode in which everything goes on to another proxy."""
     parsed = urlsplit(url if "//" in url else f"http://{url}")
-    if parsed.scheme not in ("http", "https") or not parsed.hostname:
+    if parsed.scheme not in ("http", "https") or not parsed.hostname or not _has_port(parsed):
         raise UnusableInput("the proxy to go through is none of HTTP: give one like 'http://proxy.example.com:3128'")
     auth = None
     if parsed.username is not None:
         auth = f"{unquote(parsed.username)}:{unquote(parsed.password or '')}"
     address = parsed.netloc.rpartition("@")[2]
     return Mode(f"upstream:{parsed.scheme}://{address}", host, port, auth, parsed.geturl())
+
+
+def _has_port(parsed: SplitResult) -> bool:
+    """Tell whether the port of a URL, if it has one, is a port."""
+    try:
+        return parsed.port != 0
+    except ValueError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:
