@@ -13,16 +13,19 @@ AIPERF_VENV ?= $(VENV)-aiperf
 CLIENTS_VENV ?= $(VENV)-clients
 CLIENTS ?= $(basename $(notdir $(wildcard scripts/clients/*.txt)))
 AGENTS_VENV ?= $(VENV)-agents
+INTERCEPT_VENV ?= $(VENV)-intercept
+INTERCEPT_CLIENTS ?= $(CLIENTS_VENV)/intercept
 CODING_AGENTS ?= $(notdir $(wildcard scripts/coding_agents/*))
 FEW_CLIENTS := openai anthropic openai-agents langgraph mini-swe-agent
 python := $(VENV)/bin/python
-without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients --ignore tests/coding_agents
+without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients --ignore tests/coding_agents \
+	--ignore tests/intercept
 pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-coding-agents test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-coding-agents test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -63,6 +66,16 @@ test-coding-agents: environment ## record real coding agents (CODING_AGENTS, els
 	@for agent in $(CODING_AGENTS); do scripts/coding_agents.sh $$agent $(AGENTS_VENV)/$$agent || exit 1; done
 	ROTOSCOPE_CODING_AGENTS=$(AGENTS_VENV) ROTOSCOPE_CODING_AGENT_NAMES="$(CODING_AGENTS)" \
 		scripts/offline.sh $(python) -m pytest -n 0 tests/coding_agents
+
+test-intercept: ## record clients whose server is fixed, by mitmproxy, which has an environment of its own, and so have they
+	@scripts/environment.sh $(INTERCEPT_VENV) tests intercept
+	@scripts/clients.sh intercept/all $(INTERCEPT_CLIENTS)
+	ROTOSCOPE_INTERCEPT_CLIENTS=$(INTERCEPT_CLIENTS) \
+		$(INTERCEPT_VENV)/bin/python -m pytest -n 2 --dist loadfile tests/intercept
+
+test-intercept-others: ## the same on Python 3.11 and 3.12, which have different versions of mitmproxy, where found
+	@MAKE="$(MAKE)" SUPPORTED="3.11 3.12" INTERCEPT_CLIENTS=$(INTERCEPT_CLIENTS) \
+		scripts/test_others.sh $(VENV) test-intercept
 
 bench: environment ## measure every claim about speed (benchmarks/)
 	@scripts/benchmarks.sh $(python)

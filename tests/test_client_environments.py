@@ -93,7 +93,7 @@ def test_an_installed_client_is_left_alone_until_its_versions_change(install: In
 
 def test_every_list_has_an_agent_and_exact_versions() -> None:
     agents = {path.stem.removesuffix("_agent").replace("_", "-") for path in ROOT.glob("tests/clients/*_agent.py")}
-    lines = [line for path in LISTS.glob("*.txt") for line in path.read_text().splitlines()]
+    lines = [line for path in LISTS.rglob("*.txt") for line in path.read_text().splitlines()]
 
     assert {path.stem for path in LISTS.glob("*.txt")} == agents
     assert [line for line in lines if "==" not in line] == []

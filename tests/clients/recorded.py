@@ -84,7 +84,7 @@ async def _record(name: str, python: Path, folder: Path) -> Recorded:
 async def record_command(
     command: Sequence[str],
     *,
-    upstream: str,
+    upstream: str | None,
     folder: Path,
     environment: Mapping[str, str],
     options: Sequence[str] = (),
@@ -93,10 +93,12 @@ async def record_command(
 ) -> tuple[int, bytes]:
     """Run a command under `rotoscope record`; return its exit status and what `rotoscope record` said.
 
+    Where there is no `upstream` the options say what is recorded.
     What the command says goes to the file that AGENT_LOG names. It gets SIGINT when `interrupted_by` is set. All that
     it has begun is ended with it, and with this task, and when it takes too long.
     """
-    arguments = [sys.executable, "-m", "rotoscope", "record", "--upstream", upstream, "-o", str(folder), *options]
+    arguments = [sys.executable, "-m", "rotoscope", "record", "-o", str(folder), *options]
+    arguments += ["--upstream", upstream] if upstream else []
     process = await asyncio.create_subprocess_exec(
         *[*arguments, "--", "sh", "-c", RUN_AGENT, *command],
         cwd=environment["HOME"],

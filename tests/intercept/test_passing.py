@@ -1,0 +1,366 @@
+"""What passes through an interception by TLS, over HTTP/1 and HTTP/2: every byte, as it comes, until a client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from event_loops import in_event_loop
+from intercept.asking import VERSIONS, Headers, connected
+from intercept.fronts import Front
+from intercept.opened import opened
+from loopback import CHAT, STREAMED, STREAMED_WITH_USAGE, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
+
+from rotoscope.proxy.intercept.hosts import Hosts
+
+JSON = [("content-type", "application/json")]
+EVENT_STREAM = {"Content-Type": "text/event-stream"}
+BIG_BYTES = 8 << 20
+
+both_versions = pytest.mark.parametrize("version", VERSIONS)
+
+
+def body_of(body: object) -> bytes:
+    return json.dumps(body).encode()
+
+
+class Server:
+    """Answers, and keeps what it was asked."""
+
+    def __init__(self, answer: bytes, content_type: str = "application/json", **headers: str) -> None:
+        self.asked: list[tuple[str, list[tuple[bytes, bytes]], bytes]] = []
+        self._answer = answer
+        self._headers = {"Content-Type": content_type, **headers}
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        lines = [(name.lower(), value) for name, value in request.raw_headers if name.lower() not in (b"host",)]
+        self.asked.append((f"{request.method} {request.raw_path}", sorted(lines), await request.read()))
+        return web.Response(body=self._answer, headers=self._headers)
+
+
+@both_versions
+@in_event_loop
+async def test_the_first_event_is_at_the_client_before_the_server_sends_the_second(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    has_first = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=EVENT_STREAM)
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": "one"})))
+        await has_first.wait()
+        await response.write(sse(chat_chunk({"content": "two"}, "stop"), usage_chunk(), "[DONE]"))
+        return response
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected(version) as client:
+        came = await client.ask("POST", CHAT, JSON, body_of(STREAMED_WITH_USAGE))
+        first = await came.piece()
+        has_first.set()
+        rest = b""
+        while piece := await came.piece():
+            rest += piece
+        (call,) = await one.calls()
+
+    assert first == sse(chat_chunk({"content": "one"}))
+    assert rest == sse(chat_chunk({"content": "two"}, "stop"), usage_chunk(), "[DONE]")
+    assert dict(came.headers)["x-spoken"] == version
+    assert (call.prompt_tokens, call.completion_tokens, call.finish_reason) == (20, 5, "stop")
+
+
+@both_versions
+@in_event_loop
+async def test_a_client_that_leaves_is_left_at_the_server_at_once(front: Front, tmp_path: Path, version: str) -> None:
+    is_left = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=EVENT_STREAM)
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": "one two three"})))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_left.set()
+        raise AssertionError
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected(version) as client:
+        came = await client.ask("POST", CHAT, JSON, body_of(STREAMED))
+        await came.piece()
+        await came.leave()
+        await is_left.wait()
+        (call,) = await one.calls()
+
+    assert call.finish_reason == "cancelled"
+    assert call.completion_tokens > 0
+
+
+@both_versions
+@in_event_loop
+async def test_what_client_and_server_see_is_what_they_see_without_us(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    server = Server(body_of(chat_answer()), **{"x-two": "a, b", "ETag": '"e"', "Set-Cookie": "c=d"})
+    headers = [*JSON, ("Accept-Encoding", "gzip"), ("x-note", "ü"), ("cookie", "a=b"), ("authorization", "Bearer k")]
+    path = f"{CHAT}?note=%C3%BC%2F&empty="
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
+        async with connected(front.url, version, trusted=front.certificates.authority) as client:
+            direct = await client.ask_whole("POST", path, headers, body_of(WHOLE))
+        async with one.connected(version) as client:
+            through = await client.ask_whole("POST", path, [*headers, ("x-rotoscope-run", "mine")], body_of(WHOLE))
+
+    assert through == direct
+    without, within = server.asked
+    assert (within[0], within[2]) == (without[0], without[2])
+    assert within[1] == [
+        (name, b"identity") if name == b"accept-encoding" else (name, value) for name, value in without[1]
+    ]
+    assert one.notices == []
+
+
+@both_versions
+@in_event_loop
+async def test_what_is_no_call_passes_as_it_is(front: Front, tmp_path: Path, version: str) -> None:
+    server = Server(gzip.compress(b"models"), "application/json", **{"Content-Encoding": "gzip"})
+    headers = [("Accept-Encoding", "gzip")]
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
+        async with connected(front.url, version, trusted=front.certificates.authority) as client:
+            direct = await client.ask_whole("GET", "/v1/models", headers)
+        async with one.connected(version) as client:
+            through = await client.ask_whole("GET", "/v1/models", headers)
+        calls = await one.calls()
+
+    assert through == direct
+    assert server.asked[0] == server.asked[1]
+    assert calls == []
+
+
+@both_versions
+@in_event_loop
+async def test_usage_is_asked_for_and_taken_out_again(front: Front, tmp_path: Path, version: str) -> None:
+    said = sse(chat_chunk({"content": "one"}), chat_chunk({}, "stop"))
+    server = Server(said + sse(usage_chunk(2000, 7), "[DONE]"), "text/event-stream")
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
+        async with one.connected(version) as client:
+            through = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
+        (call,) = await one.calls()
+
+    assert json.loads(server.asked[0][2]) == STREAMED | {"stream_options": {"include_usage": True}}
+    assert through.body == said + sse("[DONE]")
+    assert "content-length" not in dict(through.headers)
+    assert (call.prompt_tokens, call.completion_tokens) == (2000, 7)
+
+
+@both_versions
+@in_event_loop
+async def test_a_server_that_refuses_to_be_asked_for_usage_is_asked_as_the_client_did(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    asked = []
+    said = sse(chat_chunk({"content": "one"}), chat_chunk({}, "stop"), "[DONE]")
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(body := await request.read())
+        if b"stream_options" in body:
+            return web.json_response({"error": "stream_options"}, status=422)
+        return web.Response(body=said, headers=EVENT_STREAM)
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one:
+        async with one.connected(version) as client:
+            first = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
+        async with one.connected(version) as client:
+            second = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
+        calls = await one.calls()
+
+    assert [(x.status, x.body, dict(x.headers)["content-type"]) for x in (first, second)] == [
+        (200, said, "text/event-stream")
+    ] * 2
+    assert [b"stream_options" in body for body in asked] == [True, False, False]
+    assert asked[1] == asked[2] == body_of(STREAMED)
+    assert [call.finish_reason for call in calls] == ["stop", "stop"]
+    assert one.notices == ["a server refuses to be asked for the usage of response streams: it is asked no more"]
+
+
+@both_versions
+@in_event_loop
+async def test_a_refusal_that_is_not_ours_is_the_servers_own(front: Front, tmp_path: Path, version: str) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": "no"}, status=400)
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected(version) as client:
+        through = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
+
+    assert (through.status, json.loads(through.body)) == (400, {"error": "no"})
+    assert one.notices == []
+
+
+@both_versions
+@in_event_loop
+async def test_bodies_of_many_megabytes_pass_whole(front: Front, tmp_path: Path, version: str) -> None:
+    text = "x" * BIG_BYTES
+    server = Server(body_of(chat_answer(text)))
+    sent = body_of({"model": "m", "messages": [{"role": "user", "content": text}]})
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
+        async with one.connected(version) as client:
+            through = await client.ask_whole("POST", CHAT, JSON, sent)
+        (call,) = await one.calls()
+
+    assert through.body == body_of(chat_answer(text))
+    assert server.asked[0][2] == sent
+    assert (call.prompt_tokens, call.finish_reason) == (20, "stop")
+
+
+@both_versions
+@in_event_loop
+async def test_a_compressed_request_is_heard_and_passes_as_it_came(front: Front, tmp_path: Path, version: str) -> None:
+    server = Server(body_of(chat_answer()))
+    headers: Headers = [*JSON, ("content-encoding", "gzip")]
+    packed = gzip.compress(body_of(WHOLE))
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
+        async with one.connected(version) as client:
+            await client.ask_whole("POST", CHAT, headers, packed)
+        calls = await one.calls()
+
+    (_, lines, body) = server.asked[0]
+    # aiohttp's server unpacks what it hands out; that it had to shows in the header.
+    assert (body, dict(lines)[b"content-encoding"]) == (body_of(WHOLE), b"gzip")
+    assert dict(lines)[b"content-length"] == str(len(packed)).encode()
+    assert len(calls) == 1
+
+
+@both_versions
+@in_event_loop
+async def test_an_answer_that_comes_compressed_all_the_same_is_heard_and_passes_as_it_is(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    packed = gzip.compress(body_of(chat_answer(prompt_tokens=777)))
+    server = Server(packed, **{"Content-Encoding": "gzip"})
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
+        async with one.connected(version) as client:
+            through = await client.ask_whole("POST", CHAT, JSON, body_of(WHOLE))
+        (call,) = await one.calls()
+
+    assert through.body == packed
+    assert dict(through.headers)["content-encoding"] == "gzip"
+    assert call.prompt_tokens == 777
+
+
+@in_event_loop
+async def test_a_server_that_breaks_off_breaks_off_for_the_client_too(front: Front, tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=EVENT_STREAM)
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": "one"})))
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one:
+        async with one.connected("1.1") as client:
+            came = await client.ask("POST", CHAT, JSON, body_of(STREAMED_WITH_USAGE))
+            first = await came.piece()
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError, ValueError)):
+                await came.piece()
+        (call,) = await one.calls()
+
+    assert first == sse(chat_chunk({"content": "one"}))
+    assert call.finish_reason == "error"
+    assert one.notices == ["a call failed: its server broke off, or could not be reached"]
+
+
+@in_event_loop
+async def test_a_plain_request_through_the_proxy_is_heard(front: Front, tmp_path: Path) -> None:
+    server = Server(body_of(chat_answer()))
+
+    async with front.of(server.answer):
+        origin = front.origin_file.read_text()
+        url = origin.replace("127.0.0.1", "localhost")
+        hosts = Hosts((url.removeprefix("http://"),))
+        async with (
+            opened(front, tmp_path / "journal", hosts=hosts) as one,
+            connected(one.proxy, "1.1", trusted="") as client,
+        ):
+            through = await client.ask_whole("POST", f"{url}{CHAT}", JSON, body_of(WHOLE))
+            (call,) = await one.calls()
+
+    assert json.loads(through.body) == chat_answer()
+    assert server.asked[0][0] == f"POST {CHAT}"
+    assert call.prompt_tokens == 20
+
+
+@both_versions
+@in_event_loop
+async def test_another_host_is_not_opened(front: Front, tmp_path: Path, version: str) -> None:
+    server = Server(body_of(chat_answer()), **{"Content-Encoding": "identity"})
+    headers = [*JSON, ("Accept-Encoding", "gzip"), ("x-rotoscope-run", "mine")]
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal", hosts=Hosts()) as one:
+        async with connected(front.url, version, trusted=front.certificates.authority) as client:
+            direct = await client.ask_whole("POST", CHAT, headers, body_of(WHOLE))
+        async with one.connected_closed(version) as client:
+            through = await client.ask_whole("POST", CHAT, headers, body_of(WHOLE))
+            certificate = client.certificate
+        calls = await one.calls()
+
+    assert certificate == front.certificates.fingerprint
+    assert through == direct
+    assert server.asked[0] == server.asked[1]
+    assert (calls, one.interceptor.requests, dict(one.interceptor.unopened)) == ([], 0, {"localhost": 1})
+
+
+@both_versions
+@in_event_loop
+async def test_a_client_that_pins_its_certificate_fails_once_and_is_tunnelled_from_then_on(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    server = Server(body_of(chat_answer()))
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            async with one.connected_closed(version):
+                pass
+        async with one.connected_closed(version) as client:
+            through = await client.ask_whole("POST", CHAT, JSON, body_of(WHOLE))
+            certificate = client.certificate
+        calls = await one.calls()
+
+    assert (through.status, certificate) == (200, front.certificates.fingerprint)
+    assert calls == []
+    (line,) = one.notices
+    assert line.startswith("connections to localhost are no longer opened, so its calls are not recorded: ")
+    assert "\n" not in line
+
+
+@in_event_loop
+async def test_a_server_whose_certificate_is_not_trusted_fails_and_is_explained(front: Front, tmp_path: Path) -> None:
+    async with opened(front, tmp_path / "journal", trusts_the_front=False) as one, one.connected("1.1") as client:
+        answer = await client.ask_whole("POST", CHAT, JSON, body_of(WHOLE))
+
+    assert answer.status == 502
+    assert [line for line in one.notices if "its certificate is not trusted here" in line] != []
+
+
+@in_event_loop
+async def test_a_web_socket_passes_and_is_said_to_be_unrecorded(front: Front, tmp_path: Path) -> None:
+    async with opened(front, tmp_path / "journal") as one:
+        context = ssl.create_default_context(cafile=one.authority.certificate)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{front.url}/v1/realtime", proxy=one.proxy, ssl=context) as socket,
+        ):
+            await socket.send_str("hello")
+            heard = await socket.receive_str()
+
+    assert heard == "hello"
+    assert one.notices == ["a WebSocket was passed on unrecorded: only HTTP is recorded"]

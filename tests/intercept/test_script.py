@@ -1,0 +1,113 @@
+"""The recorder as a script of mitmproxy's own `mitmdump`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+
+from aiohttp import web
+from clients.recorded import canary, environment
+from event_loops import in_event_loop
+from intercept.asking import VERSIONS, connected
+from intercept.fronts import Front
+from loopback import CHAT, STREAMED, chat_chunk, sse, usage_chunk
+
+from rotoscope.traces import load
+from rotoscope.traces.audit import audit
+from rotoscope.traces.canary import Canaries
+
+MITMDUMP = Path(sys.executable).with_name("mitmdump")
+
+
+async def script() -> str:
+    """Return the path of the script, as the documentation has it."""
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "rotoscope.proxy.intercept"], stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    return out.decode().strip()
+
+
+async def mitmdump(front: Front, folder: Path, *options: str) -> asyncio.subprocess.Process:
+    """Start mitmdump with the script; it says where it listens, and no flow."""
+    settings = {
+        "confdir": str(folder / "home"),
+        "flow_detail": "0",
+        "ssl_verify_upstream_trusted_ca": str(front.certificates.authority),
+        "rotoscope_output": str(folder / "recordings"),
+        "rotoscope_hosts": f"localhost:{front.port}",
+        "rotoscope_tokenizer": "none",
+    }
+    (folder / "home").mkdir()
+    return await asyncio.create_subprocess_exec(
+        *[str(MITMDUMP), "--listen-host", "127.0.0.1", "--listen-port", "0", "-s", await script()],
+        *[argument for name, value in settings.items() for argument in ("--set", f"{name}={value}")],
+        *options,
+        env=environment(folder / "home") | {"PYTHONUNBUFFERED": "1"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+
+
+@in_event_loop
+async def test_mitmdump_records_with_the_script(front: Front, tmp_path: Path) -> None:
+    word = canary()
+    said = sse(chat_chunk({"content": word}), chat_chunk({}, "stop"))
+    has_first = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert (await request.json())["stream_options"] == {"include_usage": True}
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": word})))
+        await has_first.wait()
+        await response.write(sse(chat_chunk({}, "stop"), usage_chunk(), "[DONE]"))
+        return response
+
+    async with front.of(answer):
+        process = await mitmdump(front, tmp_path)
+        assert process.stdout is not None
+        told = await process.stdout.readuntil(b"listening at")
+        port = re.search(rb":(\d+)", await process.stdout.readline())
+        assert port is not None
+        came = []
+        for version in VERSIONS:
+            async with connected(
+                front.url,
+                version,
+                trusted=tmp_path / "home/mitmproxy-ca-cert.pem",
+                proxy=f"http://127.0.0.1:{port[1].decode()}",
+            ) as client:
+                has_first.clear()
+                asked = await client.ask("POST", f"{CHAT}?{word}", [("x-note", word)], json.dumps(STREAMED).encode())
+                first = await asked.piece()
+                has_first.set()
+                rest = b""
+                while piece := await asked.piece():
+                    rest += piece
+                came.append(first + rest)
+        process.send_signal(signal.SIGTERM)
+        told += await process.stdout.read()
+        await process.wait()
+
+    assert came == [said + sse("[DONE]")] * 2
+    (path,) = (tmp_path / "recordings").iterdir()
+    assert [(call.prompt_tokens, call.completion_tokens) for call in load(path).calls()] == [(20, 5)] * 2
+    assert f"rotoscope: 2 calls, 40 prompt tokens, 10 completion tokens: {path}" in told.decode()
+    canaries = Canaries.of([word])
+    assert list(canaries.in_bytes(told)) == []
+    assert list(audit([tmp_path / "recordings"], canaries=canaries).findings.kept) == []
+
+
+@in_event_loop
+async def test_what_the_script_cannot_use_ends_mitmdump(front: Front, tmp_path: Path) -> None:
+    process = await mitmdump(front, tmp_path, "--set", "rotoscope_hosts=https://localhost")
+    told, _ = await process.communicate()
+
+    assert process.returncode not in (0, None)
+    assert b"'https://localhost' is no host to open" in told
+    assert not (tmp_path / "recordings").exists()
