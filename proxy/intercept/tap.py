@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rotoscope.proxy.encodings import Decoder, Undecodable, decoder_of
@@ -77,13 +77,18 @@ class Tap:
         """Whether what passes is what came, compressed, while the recorder hears it unpacked."""
         return self._decoder is not None and not self._shortens
 
-    def _take(self, data: bytes) -> bytes:
-        """Take in bytes of the answer, none at its end, and return those that pass."""
-        if not data:
-            return self.end()
+    def _take(self, data: bytes) -> Sequence[bytes]:
+        """Take in bytes of the answer, none at its end, and return pieces that pass.
+
+        No piece is empty: mitmproxy would write it as the chunk that ends a body of HTTP/1.
+        """
+        passed = self._passed(data) if data else self.end()
+        return [passed] if passed else []
+
+    def _passed(self, data: bytes) -> bytes:
         if not self._is_heard:
             return data
-        passed = self.exchange.chunk(self._plain(data), at_s=self._clock()) if self._is_heard else data
+        passed = self.exchange.chunk(self._plain(data), at_s=self._clock())
         return data if self._passes_as_it_is else passed
 
     def _plain(self, data: bytes) -> bytes:

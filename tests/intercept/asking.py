@@ -58,6 +58,8 @@ class Connection:
     authority: str
     certificate: str = ""
     """The fingerprint of the server's certificate."""
+    http2: h2.connection.H2Connection | None = None
+    """The state of HTTP/2, once something was asked in it."""
 
     async def ask(self, method: str, path: str, headers: Headers = (), body: bytes = b"") -> Answer:
         """Send a request, and return its answer when it begins."""
@@ -152,13 +154,15 @@ class _Http2:
     def __init__(self, connection: Connection) -> None:
         self._reader, self._writer = connection.reader, connection.writer
         self._authority = connection.authority
-        self._state = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+        if connection.http2 is None:
+            connection.http2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+            connection.http2.initiate_connection()
+        self._state = connection.http2
         self._stream = 0
         self._pieces: list[bytes] = []
         self._is_over = False
 
     async def ask(self, method: str, path: str, headers: Headers, body: bytes) -> _Http2:
-        self._state.initiate_connection()
         self._stream = self._state.get_next_available_stream_id()
         lines = [(":method", method), (":path", path), (":scheme", "https"), (":authority", self._authority)]
         lines += [(name.lower(), value) for name, value in headers]

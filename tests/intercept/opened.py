@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,7 @@ async def opened(
     mode: str = "regular",
     environment: Mapping[str, str] | None = None,
     trusts_the_front: bool = True,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Opened]:
     """Open connections to the front, or to other hosts."""
     notices: list[str] = []
@@ -73,7 +75,7 @@ async def opened(
     how = chosen_mode(mode, environment or {})
     with authority({"SSL_CERT_FILE": str(front.certificates.authority)} if trusts_the_front else {}) as trusted:
         async with sending_again(str(trusted.trusted), how.behind) as again:
-            interceptor = Interceptor(OneRun(Run(recorder)), chosen, notice=notices.append, again=again)
+            interceptor = Interceptor(OneRun(Run(recorder)), chosen, notice=notices.append, again=again, clock=clock)
             try:
                 async with intercepting(interceptor, how, trusted, chosen) as addresses:
                     host, port = addresses[0]

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import ssl
+import time
 from pathlib import Path
 
 import aiohttp
@@ -157,6 +158,44 @@ async def test_usage_is_asked_for_and_taken_out_again(front: Front, tmp_path: Pa
     assert through.body == said + sse("[DONE]")
     assert "content-length" not in dict(through.headers)
     assert (call.prompt_tokens, call.completion_tokens) == (2000, 7)
+
+
+@both_versions
+@in_event_loop
+async def test_usage_that_comes_alone_is_taken_out_and_the_connection_is_good_for_more(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    has_first, is_heard = asyncio.Event(), asyncio.Event()
+
+    def clock() -> float:
+        is_heard.set()
+        return time.monotonic()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=EVENT_STREAM)
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": "one"}, "stop")))
+        await has_first.wait()
+        is_heard.clear()
+        await response.write(sse(usage_chunk()))
+        await is_heard.wait()
+        await response.write(sse("[DONE]"))
+        return response
+
+    came = []
+    async with front.of(answer), opened(front, tmp_path / "journal", clock=clock) as one:
+        async with one.connected(version) as client:
+            for _ in range(2):
+                has_first.clear()
+                asked = await client.ask("POST", CHAT, JSON, body_of(STREAMED))
+                came.append(await asked.piece())
+                has_first.set()
+                while piece := await asked.piece():
+                    came[-1] += piece
+        calls = await one.calls()
+
+    assert came == [sse(chat_chunk({"content": "one"}, "stop"), "[DONE]")] * 2
+    assert [(call.prompt_tokens, call.completion_tokens) for call in calls] == [(20, 5)] * 2
 
 
 @both_versions
