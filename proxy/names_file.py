@@ -16,6 +16,7 @@ import orjson
 
 from rotoscope.proxy.run import Finished, RecordedRun
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.writer import write_all
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class NamesFile:
         }
         try:
             with os.fdopen(_open(self.path), "ab", buffering=0) as file:
-                file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+                write_all(file, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         except OSError as error:
             _log.warning("names of a run could not be written to the file for them (%s)", error.strerror)
 

@@ -278,7 +278,8 @@ def _read(file: int) -> tuple[str, bytes]:
 def _write_private(path: Path, content: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.write(file, content)
+        if os.write(file, content) < len(content):  # a disk that fills takes a part without a word
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(file)
     finally:
         os.close(file)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import stat
 from pathlib import Path
 
@@ -83,6 +84,19 @@ def test_name_of_a_run_that_is_no_text_is_written_as_it_can_be(tmp_path: Path) -
     file.add(run.finish())
 
     assert json.loads(file.path.read_text())["run"] == "caf\\udce9"
+
+
+def test_names_that_a_full_disk_cuts_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = names_file(tmp_path / "names.jsonl", tmp_path / "traces")
+    finished = called(begin_in(tmp_path / "traces", None, keeps_names=True)).finish()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+    try:
+        file.add(finished)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert caplog.messages == ["names of a run could not be written to the file for them (File too large)"]
 
 
 def test_file_that_others_can_read_is_refused(tmp_path: Path) -> None:

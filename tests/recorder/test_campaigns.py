@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -222,6 +223,19 @@ def test_folder_of_a_campaign_that_has_lost_its_key_is_refused(left: list[str], 
 
     with pytest.raises(UnusableInput, match="has no key: remove it"), Campaigns(tmp_path).opened("nightly"):
         pass
+
+
+@pytest.mark.parametrize("room_bytes", [0, 50])
+def test_key_that_a_full_disk_cuts_is_no_campaign(room_bytes: int, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, hard))
+    try:
+        with pytest.raises(UnusableInput, match="the campaign 'nightly' cannot be used: "):
+            Campaigns(tmp_path / "campaigns").start("nightly")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert list((tmp_path / "campaigns").iterdir()) == []
 
 
 def test_what_is_no_campaign_is_not_among_those_that_are_open(tmp_path: Path) -> None:
