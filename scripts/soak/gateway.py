@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-_REFUSED = re.compile(r"(\d+) requests that the server refused")
+_REFUSED = re.compile(r"(\d+) requests? that the server refused")
 _TROUBLE = ("Traceback", "outside any call", "recorder failed", "cannot be written", "FAILED", "could not be")
 
 
