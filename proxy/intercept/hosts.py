@@ -74,6 +74,11 @@ class Hosts:
         return [regex.pattern for regex in self._regexes]
 
     @property
+    def ports(self) -> set[int]:
+        """The ports that are named."""
+        return {int(match["port"]) for one in self.patterns if (match := _PATTERN.fullmatch(one)) and match["port"]}
+
+    @property
     def domains(self) -> list[str]:
         """The domains that hold all of them, but for those that are addresses; none where one is of any domain."""
         names = [pattern for pattern in self.patterns if not _is_address(pattern)]

@@ -12,7 +12,7 @@ from rotoscope.proxy.intercept.environment import proxy_of
 from rotoscope.traces.errors import UnusableInput
 
 _MODE = re.compile(
-    r"(?P<kind>regular|transparent|local)(:(?P<data>.+?))?(@(?P<address>[^@/]+))?"
+    r"(?P<kind>regular|transparent|namespace|local)(:(?P<data>.+?))?(@(?P<address>[^@/]+))?"
     r"|(?P<upstream>upstream):(?P<url>.+?)(@(?P<port>\d{1,5}))?"  # a URL has an @ of its own, before its host
 )
 _ADDRESS = re.compile(r"((?P<host>[^:]+|\[[0-9A-Fa-f:.]+\]):)?(?P<port>\d{1,5})")
@@ -29,6 +29,8 @@ class Mode:
     """USER:PASSWORD of the proxy behind."""
     behind: str | None = field(default=None, repr=False)
     """The URL of the proxy behind."""
+    makes_namespace: bool = False
+    """Whether the command runs in a network namespace, whose connections are led there."""
 
     @property
     def is_asked(self) -> bool:
@@ -44,10 +46,14 @@ def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
     match = _MODE.fullmatch(given)
     if match is None:
         raise UnusableInput(
-            "there is no such mode of interception: expected regular, transparent, local or upstream:URL, "
+            "there is no such mode of interception: expected regular, namespace, transparent, local or upstream:URL, "
             "with @PORT behind it or not, and but for upstream with @HOST:PORT"
         )
     kind, data = match["kind"] or match["upstream"], match["data"] or match["url"]
+    if data and kind not in ("local", "upstream") or kind == "namespace" and match["address"]:
+        raise UnusableInput(f"there is nothing to say of {kind} mode: leave out what is behind its name")
+    if kind == "namespace":
+        return Mode("transparent", makes_namespace=True)
     host, port = _address(match["address"] or match["port"])
     if kind == "regular" and not _is_loopback(host):
         raise UnusableInput(f"in {kind} mode {host} would be a proxy for everybody: listen on 127.0.0.1")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import resource
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rotoscope.proxy.child import Child
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
@@ -19,6 +20,7 @@ from rotoscope.proxy.intercept.environment import led_through
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.intercept.interception import intercepting
 from rotoscope.proxy.intercept.modes import Mode, chosen_mode
+from rotoscope.proxy.intercept.namespace import PORTS, Namespace, namespace
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.recording import Recording, recording
 from rotoscope.proxy.run import Finished, RecordedRun, begin
@@ -68,7 +70,12 @@ async def _run(options: InterceptOptions, run: RecordedRun) -> int:
     child = Child()
     core_limit = resource.getrlimit(resource.RLIMIT_CORE)  # the command keeps its own
     keep_prompts_off_the_disk()
-    with child.signals_forwarded(), authority(os.environ, hosts=options.hosts) as trusted:
+    with (
+        child.signals_forwarded(),
+        _surroundings(options.mode) as space,
+        authority(os.environ, hosts=options.hosts) as trusted,
+    ):
+        mode = options.mode if space is None else replace(options.mode, host=space.outside)
         async with (
             recording(
                 options.recording,
@@ -86,18 +93,25 @@ async def _run(options: InterceptOptions, run: RecordedRun) -> int:
                 asks_usage=options.asks_usage,
                 again=again,
             )
-            async with intercepting(interceptor, options.mode, trusted, options.hosts) as addresses:
+            async with intercepting(interceptor, mode, trusted, options.hosts) as addresses:
                 say(f"recording what is said to inference hosts to {run.place and run.place.trace}")
-                environment = {**os.environ, **trusted.variables}
-                if options.mode.is_asked:
-                    environment = led_through(environment, *addresses[0])
-                await child.start(options.command, environment, core_limit=core_limit)
+                command, environment = options.command, {**os.environ, **trusted.variables}
+                if mode.is_asked:
+                    environment = led_through(environment, *addresses[0], is_direct=mode.behind is None)
+                if space is not None:
+                    space.lead_to(addresses[0][1], sorted({*PORTS, *options.hosts.ports}))
+                    command, environment = space.entered(command, environment)
+                await child.start(command, environment, core_limit=core_limit)
                 status = await child.wait()
                 await interceptor.stop(drain_s=DRAIN_S)
     lines = [line for finished in ended for line in about(finished)]
     for line in lines or [_nothing_recorded(interceptor, in_trouble=bool(run.recorder.trouble))]:
         say(line)
     return status
+
+
+def _surroundings(mode: Mode) -> contextlib.AbstractContextManager[Namespace | None]:
+    return namespace() if mode.makes_namespace else contextlib.nullcontext()
 
 
 def _nothing_recorded(interceptor: Interceptor, *, in_trouble: bool) -> str:

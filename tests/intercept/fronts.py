@@ -8,7 +8,7 @@ import ipaddress
 import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +60,13 @@ def fingerprint(certificate: bytes) -> str:
     return hashlib.sha256(certificate).hexdigest()
 
 
-def new_certificates(folder: Path) -> Certificates:
+def new_certificates(folder: Path, names: Sequence[str] = ("localhost",)) -> Certificates:
     """Make an authority and a certificate in a folder."""
     folder.mkdir()
     certs.CertStore.create_store(folder, "tests", 2048, organization="tests", cn="authority of the tests")
     store = certs.CertStore.from_store(folder, "tests", 2048)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    entry = store.get_cert("localhost", names, None)
+    alternatives = [*map(x509.DNSName, names), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    entry = store.get_cert(names[0], alternatives, None)
     made = Certificates(folder / "tests-ca-cert.pem", folder / "server.pem", folder / "server.key")
     made.certificate.write_bytes(entry.cert.to_pem())
     made.key.write_bytes(
