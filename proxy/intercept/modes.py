@@ -50,7 +50,7 @@ def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
             "with @PORT behind it or not, and but for upstream with @HOST:PORT"
         )
     kind, data = match["kind"] or match["upstream"], match["data"] or match["url"]
-    if data and kind not in ("local", "upstream") or kind == "namespace" and match["address"]:
+    if (data and kind not in ("local", "upstream")) or (kind == "namespace" and match["address"]):
         raise UnusableInput(f"there is nothing to say of {kind} mode: leave out what is behind its name")
     if kind == "namespace":
         return Mode("transparent", makes_namespace=True)

@@ -20,9 +20,10 @@ QUESTION = "What is said in here is written nowhere"
 def spoken(host: str, *, http2: bool) -> str:
     """Call a server; return the version of HTTP in which it was spoken to."""
     client = OpenAI(api_key="sk-none", base_url=f"https://{host}/v1", http_client=DefaultHttpxClient(http2=http2))
-    messages = [{"role": "user", "content": QUESTION}]
-    answer = client.chat.completions.with_raw_response.create(model="m", messages=messages)  # type: ignore[call-overload]
-    assert answer.parse().usage.total_tokens == 25
+    answer = client.chat.completions.with_raw_response.create(
+        model="m", messages=[{"role": "user", "content": QUESTION}]
+    )
+    assert answer.parse().id == "c"
     return str(answer.headers["x-spoken"])
 
 

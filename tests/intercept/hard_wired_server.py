@@ -35,13 +35,14 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def main(address: str, certificate: str, key: str, ready: str) -> None:
+async def main(address: str, certificate: str, key: str, ready: Path) -> None:
     listening, config = socket.create_server((address, 443)), Config()
     config.bind, config.certfile, config.keyfile = [f"fd://{listening.fileno()}"], certificate, key
     config.loglevel = "ERROR"
     async with await asyncio.start_server(greet, address, 7):
-        Path(ready).touch()
+        ready.touch()  # noqa: ASYNC240 - before anybody comes
         await serve(answer, config)
 
 
-asyncio.run(main(*sys.argv[1:]))
+ADDRESS, CERTIFICATE, KEY, READY = sys.argv[1:]
+asyncio.run(main(ADDRESS, CERTIFICATE, KEY, Path(READY)))

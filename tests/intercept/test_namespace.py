@@ -47,7 +47,7 @@ def on_a_host(test: str, folder: Path, python: Path, certificates: Certificates)
     }
     command = ["unshare", "--net", "--mount", "sh", "-eu", str(HERE / "host.sh")]
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()} | variables
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 
 def need_namespaces() -> None:
