@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -63,15 +62,15 @@ class Hosts:
     """The hosts whose connections are opened, as `HOST` or `HOST:PORT`; a `*` at the start of one is any name."""
 
     patterns: tuple[str, ...] = INFERENCE_HOSTS
-    _regexes: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    _regex: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_regexes", tuple(re.compile(_regex(x), re.IGNORECASE) for x in self.patterns))
+        object.__setattr__(self, "_regex", re.compile("|".join(self.regexes), re.IGNORECASE))
 
     @property
     def regexes(self) -> list[str]:
         """Regular expressions for `HOST:PORT`, as mitmproxy's `allow_hosts` takes them."""
-        return [regex.pattern for regex in self._regexes]
+        return [_regex(pattern) for pattern in self.patterns]
 
     @property
     def ports(self) -> set[int]:
@@ -80,14 +79,17 @@ class Hosts:
 
     @property
     def domains(self) -> list[str]:
-        """The domains that hold all of them, but for those that are addresses; none where one is of any domain."""
-        names = [pattern for pattern in self.patterns if not _is_address(pattern)]
+        """The domains that hold all of them; none where one is of any domain.
+
+        Addresses are among them, but for those of IPv6: OpenSSL takes a certificate's common name for a domain.
+        """
+        names = [pattern for pattern in self.patterns if ":" not in _host(pattern)]
         found = [_host(name).partition(".")[2] if "*" in name else _host(name) for name in names]
         return list(dict.fromkeys(domain.lower() for domain in found)) if all(found) else []
 
     def opens(self, host: str, port: int) -> bool:
         """Tell whether connections to a host are opened."""
-        return any(regex.search(f"{host}:{port}") for regex in self._regexes)
+        return self._regex.match(f"{host}:{port}") is not None
 
 
 def chosen_hosts(given: Iterable[str]) -> Hosts:
@@ -115,11 +117,3 @@ def _host(pattern: str) -> str:
     match = _PATTERN.fullmatch(pattern)
     assert match is not None, pattern
     return match["host"].strip("[]")
-
-
-def _is_address(pattern: str) -> bool:
-    try:
-        ipaddress.ip_address(_host(pattern))
-    except ValueError:
-        return False
-    return True

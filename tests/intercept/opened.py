@@ -73,7 +73,8 @@ async def opened(
     recorder = Recorder(JournalWriter(journal))
     chosen = chosen_hosts([f"localhost:{front.port}"]) if hosts is None else hosts
     how = chosen_mode(mode, environment or {})
-    with authority({"SSL_CERT_FILE": str(front.certificates.authority)} if trusts_the_front else {}) as trusted:
+    known = {"SSL_CERT_FILE": str(front.certificates.authority)} if trusts_the_front else {}
+    with authority(known, hosts=chosen) as trusted:
         async with sending_again(str(trusted.trusted), how.behind) as again:
             interceptor = Interceptor(OneRun(Run(recorder)), chosen, notice=notices.append, again=again, clock=clock)
             try:

@@ -18,7 +18,7 @@ from intercept.fronts import Front
 from intercept.opened import opened
 from loopback import CHAT, STREAMED, STREAMED_WITH_USAGE, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
 
-from rotoscope.proxy.intercept.hosts import Hosts
+from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 
 JSON = [("content-type", "application/json")]
 EVENT_STREAM = {"Content-Type": "text/event-stream"}
@@ -388,6 +388,19 @@ async def test_a_server_whose_certificate_is_not_trusted_fails_and_is_explained(
 
     assert answer.status == 502
     assert [line for line in one.notices if "its certificate is not trusted here" in line] != []
+
+
+@in_event_loop
+async def test_a_host_that_is_an_address_is_opened(front: Front, tmp_path: Path) -> None:
+    server, address = Server(body_of(chat_answer())), f"127.0.0.1:{front.port}"
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal", hosts=chosen_hosts([address])) as one:
+        asking = connected(f"https://{address}", "1.1", trusted=one.authority.certificate, proxy=one.proxy)
+        async with asking as client:
+            through = await client.ask_whole("POST", CHAT, JSON, body_of(WHOLE))
+        calls = await one.calls()
+
+    assert (through.status, len(calls)) == (200, 1)
 
 
 @in_event_loop

@@ -67,3 +67,16 @@ def test_mitmproxy_is_given_the_same_hosts(host: str) -> None:
     is_allowed = any(re.search(regex, f"{host}:443", re.IGNORECASE) for regex in Hosts().regexes)
 
     assert is_allowed == Hosts().opens(host, 443)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "domains"),
+    [
+        (("a.example.com", "*.example.com:8443"), ["a.example.com", "example.com"]),
+        (("*-llm.Example.com",), ["example.com"]),
+        (("127.0.0.1:8443", "[::1]:8443", "localhost"), ["127.0.0.1", "localhost"]),
+        (("a.example.com", "*com"), []),
+    ],
+)
+def test_all_hosts_are_in_their_domains(patterns: tuple[str, ...], domains: list[str]) -> None:
+    assert Hosts(patterns).domains == domains
