@@ -112,5 +112,6 @@ def _be_silent() -> None:
     """Let mitmproxy log nothing: what it says of a broken message repeats parts of it."""
     for name in ("mitmproxy", "hpack", "h2", "asyncio"):
         logger = logging.getLogger(name)
+        logger.setLevel(logging.CRITICAL)
         logger.propagate = False
         logger.handlers = [logging.NullHandler()]

@@ -73,6 +73,9 @@ class RecordsRuns:
         )
         runs, counting = await self._open.enter_async_context(recording(how, finished=_tell, notice=_log.warning))
         keep_prompts_off_the_disk()
+        logging.getLogger("mitmproxy.proxy.server").setLevel(
+            logging.CRITICAL
+        )  # it repeats parts of what it cannot read
         self._interceptor = Interceptor(runs, self._hosts, notice=_log.warning, counting=counting)
         ctx.master.addons.add(self._interceptor)
         say(f"recording what is said to inference hosts to {how.folder}")

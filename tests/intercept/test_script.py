@@ -104,6 +104,26 @@ async def test_mitmdump_records_with_the_script(front: Front, tmp_path: Path) ->
 
 
 @in_event_loop
+async def test_what_is_no_http_is_not_repeated(front: Front, tmp_path: Path) -> None:
+    word = canary()
+    process = await mitmdump(front, tmp_path)
+    assert process.stdout is not None
+    told = await process.stdout.readuntil(b"recording what is said")
+    port = re.search(rb"listening at \S+:(\d+)", told)
+    assert port is not None
+    for said in (b"GET /%b HTTP/9\r\n%b\r\n\r\n", b"POST http://%b/ HTTP/1.1\r\nContent-Length: %b\r\n\r\n"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(port[1]))
+        writer.write(said.replace(b"%b", word.encode()))
+        await reader.read()
+        writer.close()
+    process.send_signal(signal.SIGTERM)
+    told += await process.stdout.read()
+    await process.wait()
+
+    assert list(Canaries.of([word]).in_bytes(told)) == []
+
+
+@in_event_loop
 async def test_what_the_script_cannot_use_ends_mitmdump(front: Front, tmp_path: Path) -> None:
     process = await mitmdump(front, tmp_path, "--set", "rotoscope_hosts=https://localhost")
     told, _ = await process.communicate()
