@@ -8,6 +8,7 @@ cannot be started or dies, what was not counted stays an estimate, texts are dro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ ANSWER_TIMEOUT_S = 60.0
 """How long it may take for a batch of texts, and to load its tokenizer before the first."""
 MOST_WAITING_CHARS = 1 << 26
 """How much of all runs may wait; what comes on top stays uncounted, so that RAM is bounded."""
+PAUSE_S = 0.1
+"""How long texts may gather before the next batch of them is counted."""
 _ANSWER_BYTES = 1 << 20
 
 
@@ -126,6 +129,7 @@ class Counting:
         self._in_hand = 0
         """How many of them were handed out and are not counted yet."""
         self._wanted = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._is_broken = False
 
     @property
@@ -167,7 +171,7 @@ class Counting:
                     self._now = self._queued.pop(id(next_))
                     await self._count(next_)
                     self._now = None
-                    await asyncio.sleep(0)  # a queue that is never empty must not hold up the calls
+                    await self._pause()
         finally:
             await self._process.stop()
 
@@ -175,6 +179,7 @@ class Counting:
         """Wait until all that was submitted so far is counted, at most `timeout_s`; the rest stays uncounted."""
         if not self._wanted.is_set():
             return
+        self._hurry.set()
         reached = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(reached)
         try:
@@ -182,6 +187,16 @@ class Counting:
                 await reached
         except TimeoutError:
             self._notice("some messages were not counted when the recording ended: their sizes are estimates")
+
+    async def _pause(self) -> None:
+        """Let texts gather, as a batch for each call would cost the calls more; nobody who waits is kept waiting."""
+        if self._queue.empty():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PAUSE_S):
+                    await self._hurry.wait()
+        else:
+            await asyncio.sleep(0)  # a queue that is never empty must not hold up the calls
+        self._hurry.clear()
 
     def _drop(self, recorder: HandsOutTexts) -> None:
         while recorder.uncounted():

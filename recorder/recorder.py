@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.conversation_exchange import ConversationExchange, begins_empty, changed_conversation
@@ -133,7 +133,7 @@ class Recorder:
         if self._run.is_closed:
             return
         try:
-            self._run.write([PartCounted(**asdict(count)) for count in counts])
+            self._run.write([_part_counted(count) for count in counts])
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._run.report("a count", error)
 
@@ -161,3 +161,12 @@ class Recorder:
             if path.endswith(ending) and body:
                 self._run.warn(f"a request that is not recorded was passed on: {dialect}")
         return Exchange(body)
+
+
+def _part_counted(count: Counted) -> PartCounted:
+    return PartCounted(
+        part=count.part,
+        tokens=count.tokens,
+        reasoning_tokens=count.reasoning_tokens,
+        is_estimate=count.is_estimate,
+    )

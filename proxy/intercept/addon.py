@@ -14,6 +14,7 @@ from collections.abc import Callable
 import aiohttp
 from mitmproxy import connection, http
 from mitmproxy.proxy import server_hooks
+from multidict import CIMultiDict
 
 from rotoscope.proxy.count import Counting
 from rotoscope.proxy.encodings import Undecodable, decoded
@@ -26,6 +27,8 @@ from rotoscope.proxy.intercept.tap import Tap
 
 _STREAMED = ("multipart/", "audio/", "image/", "application/grpc", "application/connect+", "application/octet-stream")
 """Kinds of requests that are no calls, and that may be answered while they come."""
+_TO_US = TO_THE_GATEWAY.decode()
+"""What names of lines begin with that a client sends to us alone."""
 _MOST_HOSTS = 1000
 
 
@@ -95,10 +98,9 @@ class Interceptor:
 
     def request(self, flow: http.HTTPFlow) -> None:
         """Let the recorder hear a request that has come whole."""
-        if not self._is_opened(flow.request):
-            return
-        self.requests += 1
-        if not flow.request.stream:
+        may_be_a_call = not flow.request.stream
+        self.requests += may_be_a_call or self._is_opened(flow.request)
+        if may_be_a_call:
             self._record(flow)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
@@ -131,25 +133,26 @@ class Interceptor:
 
     def _record(self, flow: http.HTTPFlow) -> None:
         request, body = flow.request, flow.request.raw_content or b""
+        headers = CIMultiDict(request.headers.items(multi=True))  # many are looked for, and mitmproxy's take long
         try:
-            plain = decoded(body, request.headers.get("content-encoding", "").strip().lower())
+            plain = decoded(body, headers.get("content-encoding", "").strip().lower())
         except Undecodable as problem:
             self._say(f"a request was passed on unrecorded: {problem}")
             return
         try:
-            run = self._runs.find(request.headers, plain, name="", port="")
+            run = self._runs.find(headers, plain, name="", port="")
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._say(f"requests are passed on unrecorded: no run can begin ({type(error).__name__})")
             return
         run.began(self._clock())
-        path = _place(request)[1]
-        asks = self._asks_usage and _place(request) not in self._refusing
-        exchange = run.recorder.request(path, plain, at_s=self._clock(), headers=request.headers, asks_usage=asks)
+        asks = self._asks_usage and not (self._refusing and _place(request) in self._refusing)
+        exchange = run.recorder.request(_path(request), plain, at_s=self._clock(), headers=headers, asks_usage=asks)
         self.calls += exchange.recorded
         run.calls += exchange.recorded
         if exchange.recorded and self._counting is not None:
             self._counting.prepare()
-        _leave_out_ours(request)
+        for name in [name for name in headers if name.lower().startswith(_TO_US)]:
+            request.headers.pop(name, None)
         is_changed = exchange.upstream_body is not plain
         came = Came(request.headers.copy(), body) if is_changed else None
         self._taps[flow.id] = Tap(exchange, run, as_it_came=came, clock=self._clock)
@@ -193,7 +196,7 @@ class Interceptor:
         return request.method == "POST" and not kind.startswith(_STREAMED) and self._is_opened(request)
 
     def _is_opened(self, request: http.Request) -> bool:
-        return self._hosts.opens(request.pretty_host, request.port) or self._hosts.opens(request.host, request.port)
+        return self._hosts.opens(request.host, request.port) or self._hosts.opens(request.pretty_host, request.port)
 
     def _say(self, line: str) -> None:
         """Tell each thing once."""
@@ -211,10 +214,9 @@ def _client_left(flow: http.HTTPFlow) -> bool:
 
 def _place(request: http.Request) -> tuple[str, str]:
     """Return the host and the path of a request."""
-    return request.pretty_host, request.path.partition("?")[0]
+    return request.pretty_host, _path(request)
 
 
-def _leave_out_ours(request: http.Request) -> None:
-    """Leave out what a client says to us alone."""
-    for name in [name for name in request.headers if name.lower().encode().startswith(TO_THE_GATEWAY)]:
-        del request.headers[name]
+def _path(request: http.Request) -> str:
+    path: str = request.path
+    return path.partition("?")[0]
