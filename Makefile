@@ -78,7 +78,8 @@ test-intercept-others: ## the same on Python 3.11 and 3.12, which have different
 		scripts/test_others.sh $(VENV) test-intercept
 
 bench: environment ## measure every claim about speed (benchmarks/)
-	@scripts/benchmarks.sh $(python)
+	@scripts/environment.sh $(INTERCEPT_VENV) tests intercept
+	@scripts/benchmarks.sh $(python) $(INTERCEPT_VENV)/bin/python
 
 test-data: environment ## replay and convert the published traces whole, with the prefix law on the wire
 	ROTOSCOPE_WHOLE_DATA=1 $(python) -m pytest -n auto tests/test_replayed_data_law.py tests/test_converted_data_law.py \

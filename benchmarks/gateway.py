@@ -15,6 +15,7 @@ import asyncio
 import itertools
 import json
 import multiprocessing
+import ssl
 import statistics
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Protocol
 
 import aiohttp
 from aiohttp import web
@@ -46,6 +48,17 @@ HEAD = {"id": "chatcmpl-5f0c2e", "object": "chat.completion.chunk", "created": 1
 
 Start = Callable[[str, Path], AbstractAsyncContextManager[str]]
 """Runs a proxy in front of an upstream, with a folder for its files."""
+
+
+class Measured(Protocol):
+    """What stands between the client and the upstream, and costs CPU."""
+
+    @property
+    def origin(self) -> str:
+        """Where the client finds the upstream."""
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds it has used since it started."""
 
 
 @dataclass(frozen=True)
@@ -171,13 +184,13 @@ async def recording_gateway(upstream: str, folder: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def listening(app: web.Application) -> AsyncIterator[str]:
+async def listening(app: web.Application, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Run a server on a free port; give its origin."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 
@@ -226,7 +239,7 @@ class Client:
         self._upstream = upstream
         self._numbers = itertools.count()
 
-    async def call(self, proxy: Proxy, body: bytes, *, events: int) -> int:
+    async def call(self, proxy: Measured, body: bytes, *, events: int) -> int:
         """Send one request; return how many chunks its answer came in."""
         stream = str(next(self._numbers))
         headers = {"Content-Type": "application/json", "x-stream": stream, "x-events": str(events)}
@@ -238,7 +251,7 @@ class Client:
         return chunks
 
 
-async def request_cost_s(client: Client, proxy: Proxy, seed: int, *, events: int) -> float:
+async def request_cost_s(client: Client, proxy: Measured, seed: int, *, events: int) -> float:
     """Return the proxy's CPU seconds a request of a growing conversation, its first and unusual one left out."""
     bodies = conversation(seed, stream=events > 0)
     await client.call(proxy, next(bodies), events=events)
@@ -248,7 +261,7 @@ async def request_cost_s(client: Client, proxy: Proxy, seed: int, *, events: int
     return (proxy.cpu_s() - before) / TURNS
 
 
-async def chunk_cost_s(client: Client, proxy: Proxy, seed: int) -> float:
+async def chunk_cost_s(client: Client, proxy: Measured, seed: int) -> float:
     """Return the proxy's CPU seconds a chunk of long response streams, several at once."""
     bodies = [
         json.dumps(
