@@ -24,11 +24,12 @@ from mitmproxy import certs
 from rotoscope.proxy.intercept.hosts import Hosts
 
 BUNDLE_VARIABLES = (
-    "SSL_CERT_FILE",  # OpenSSL and what is built on it: Python's ssl, httpx, Go, Ruby, curl
+    "SSL_CERT_FILE",  # OpenSSL and what is built on it, Python's ssl, httpx, Go, rustls-native-certs
     "REQUESTS_CA_BUNDLE",  # requests
     "CURL_CA_BUNDLE",  # curl
     "GIT_SSL_CAINFO",
     "AWS_CA_BUNDLE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
     "PIP_CERT",
     "CODEX_CA_CERTIFICATE",  # Codex
 )

@@ -50,7 +50,7 @@ async def intercepting(
         await asyncio.wait([task, waiting := asyncio.create_task(running.wait())], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         asyncio.get_running_loop().set_exception_handler(tell_kind_of_error)
-        if not server.listen_addrs():
+        if not all(one.is_running for one in server.servers):
             raise UnusableInput(_why_not(server, mode))
         yield [address[:2] for address in server.listen_addrs()]
     finally:
@@ -98,6 +98,12 @@ class _TellsWhenRunning:
 
 
 def _why_not(server: Any, mode: Mode) -> str:
+    if mode.is_local:
+        reasons = [str(one.last_exception).partition("\n")[0].rstrip(".") for one in server.servers]
+        return (
+            f"local mode does not work here ({'; '.join(reasons)}): it needs mitmproxy 12, Linux 6.8 and sudo; "
+            "--intercept-mode namespace does the same"
+        )
     problems = [one.last_exception for one in server.servers if one.last_exception is not None]
     numbers = [problem.errno for problem in problems if isinstance(problem, OSError) and problem.errno]
     if not numbers:

@@ -37,6 +37,11 @@ class Mode:
         """Whether clients have to be told of it, because they ask it as their proxy."""
         return self.spec.startswith(("regular", "upstream"))
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the system hands over the connections of programs."""
+        return self.spec.startswith("local")
+
 
 def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
     """Read a mode, as `KIND`, `KIND:DATA` and either with `@PORT` or `@HOST:PORT`, or as `upstream:URL` or with `@PORT`.
@@ -52,6 +57,11 @@ def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
     kind, data = match["kind"] or match["upstream"], match["data"] or match["url"]
     if (data and kind not in ("local", "upstream")) or (kind == "namespace" and match["address"]):
         raise UnusableInput(f"there is nothing to say of {kind} mode: leave out what is behind its name")
+    if kind == "local" and not data:
+        raise UnusableInput(
+            "local mode alone would be about every program of this machine: name those that are recorded, "
+            "as in local:claude,node"
+        )
     if kind == "namespace":
         return Mode("transparent", makes_namespace=True)
     host, port = _address(match["address"] or match["port"])

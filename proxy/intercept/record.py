@@ -128,7 +128,9 @@ def _nothing_recorded(interceptor: Interceptor, *, in_trouble: bool) -> str:
         hosts = _most(interceptor.unopened)
         reason = f"connections went to other hosts, {hosts}: --intercept-host HOST opens one"
     else:
-        reason = "no connection came; a client that does not read HTTPS_PROXY can be recorded in a network namespace"
+        reason = (
+            "no connection came; a client that does not read HTTPS_PROXY is recorded with --intercept-mode namespace"
+        )
     return f"NOTHING WAS RECORDED: {reason}"
 
 

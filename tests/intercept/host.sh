@@ -32,8 +32,7 @@ state() {
 }
 
 record() {
-    "$PYTHON" -m rotoscope record --intercept --intercept-mode namespace --intercept-host "$API" \
-        --tokenizer none -o recordings -- "$@"
+    "$SCRIPT" "$API" -- "$@"
 }
 
 # Run an agent that finds its hosts by /etc/hosts, in the namespace alone.

@@ -54,7 +54,7 @@ def record(
         typer.Option(help="Host to open besides, as llm.example.com, *.example.com or localhost:8443."),
     ] = None,
     intercept_mode: Annotated[
-        str, typer.Option(help="How mitmproxy gets to hear it: regular, transparent, local or upstream:URL.")
+        str, typer.Option(help="How it is heard: regular, namespace, transparent, local:PROGRAM or upstream:URL.")
     ] = "regular",
 ) -> None:
     """Run a command behind a gateway to its server and write a content-free trace of its calls.

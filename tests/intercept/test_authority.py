@@ -1,0 +1,80 @@
+"""The authority of a recording: good for little, for a while, and with no key in any file."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from mitmproxy import certs
+
+from rotoscope.proxy.intercept.authority import LIFETIME, authority
+from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
+
+
+def is_trusted(store: certs.CertStore, certificate: Path, name: str) -> bool:
+    """Tell whether a client takes a certificate of the store for a name."""
+    entry = store.get_cert(name, [x509.DNSName(name)], None)
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=certificate)
+    own = certificate.with_name("own.pem")
+    key = entry.privatekey.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    own.write_bytes(key + entry.cert.to_pem())
+    server.load_cert_chain(own)
+    own.unlink()
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_hostname=name),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for side in [*sides, *sides, *sides]:
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLCertVerificationError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("api.openai.com", True),
+        ("eu.api.openai.com", True),
+        ("mine.openai.azure.com", True),
+        ("llm.example.com", True),
+        ("other.example.com", False),
+        ("bank.example", False),
+    ],
+)
+def test_it_is_good_for_the_hosts_that_are_opened_alone(name: str, expected: bool) -> None:
+    with authority({}, hosts=chosen_hosts(["llm.example.com:8443", "127.0.0.1"])) as made:
+        assert is_trusted(made.store, made.certificate, name) is expected
+
+
+def test_it_is_good_for_any_where_any_may_be_opened() -> None:
+    assert Hosts(("*-llm",)).domains == []
+    assert Hosts(("*.example.com", "[::1]:8443", "127.0.0.1", "Other.example:1")).domains == [
+        "example.com",
+        "other.example",
+    ]
+
+
+def test_it_ends_by_itself() -> None:
+    with authority({}) as made:
+        certificate = made.store.default_ca
+
+        assert certificate.notafter - datetime.datetime.now(datetime.UTC) <= LIFETIME
+
+
+def test_everybody_may_read_its_files_and_no_key_is_in_them() -> None:
+    with authority({}) as made:
+        files = list(made.certificate.parent.iterdir())
+
+        assert made.certificate.parent.stat().st_mode & 0o777 == 0o755
+        assert all(b"PRIVATE KEY" not in file.read_bytes() for file in files)
+        assert all(file.stat().st_mode & 0o444 == 0o444 for file in files)
+    assert not made.certificate.parent.exists()
