@@ -40,6 +40,9 @@ tunnel.end();
 CURL = ("curl", "--silent", "--show-error", "--no-buffer", "--header", "content-type: application/json")
 
 
+AT_ONCE = 20
+
+
 def curl(version: str) -> list[str]:
     """Return curl with a version of HTTP, where this machine has it."""
     said = (
@@ -142,3 +145,25 @@ async def test_curl_gets_each_event_as_it_is_sent_and_its_end_is_the_calls(
 
     assert (first, second) == (sse(chat_chunk({"content": "one"})), sse(chat_chunk({"content": "two"})))
     assert call.finish_reason == "cancelled"
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+@in_event_loop
+async def test_calls_at_the_same_time_do_not_wait_for_one_another(front: Front, tmp_path: Path, version: str) -> None:
+    all_there, number = asyncio.Event(), 0
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        nonlocal number
+        number += 1
+        if number == AT_ONCE:
+            all_there.set()
+        await all_there.wait()
+        return web.json_response(chat_answer())
+
+    command = [*curl(version), "--parallel", "--parallel-max", str(AT_ONCE)]  # over HTTP/2, on one connection
+    async with front.of(answer), opened(front, tmp_path / "journal") as one:
+        urls = [f"{front.url}{CHAT}?{call}" for call in range(AT_ONCE)]
+        await said_by([*command, "--data", json.dumps(WHOLE), *urls], one.variables)
+        calls = await one.calls()
+
+    assert [(call.prompt_tokens, call.finish_reason) for call in calls] == [(20, "stop")] * AT_ONCE

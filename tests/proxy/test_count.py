@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from event_loops import in_jumping_loop
 from tokenizer_files import word_tokenizer
 
-from rotoscope.proxy.count import CounterProcess, Counting, Uncountable
+from rotoscope.proxy.count import PAUSE_S, CounterProcess, Counting, Uncountable
 from rotoscope.recorder.counting import Counted, Uncounted
 from rotoscope.recorder.token_counters import Tokenizer, chosen_tokenizer
 
@@ -69,6 +70,21 @@ class Stuck(CounterProcess):
     async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
         self.is_asked.set()
         await asyncio.Event().wait()
+        return []
+
+
+class Clocked(CounterProcess):
+    """A process that answers at once; keeps when it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(Tokenizer("clocked"))
+        self.asked_s: list[float] = []
+
+    async def start(self) -> None:
+        pass
+
+    async def count(self, texts: Sequence[Uncounted]) -> list[Counted]:
+        self.asked_s.append(asyncio.get_running_loop().time())
         return []
 
 
@@ -259,3 +275,29 @@ def test_what_is_not_counted_in_time_stays_uncounted_and_is_told() -> None:
     [notice] = asyncio.run(run())
     assert notice.startswith("some messages were not counted")
     assert texts.counts == []
+
+
+@in_jumping_loop
+async def test_texts_gather_for_a_moment_before_the_next_batch_is_counted() -> None:
+    process = Clocked()
+    async with counting_with(process) as (counting, _):
+        counting.submit(Texts([[Uncounted(0, "one")]]))
+        await asyncio.sleep(PAUSE_S / 2)
+        counting.submit(Texts([[Uncounted(1, "two")]]))
+        await asyncio.sleep(PAUSE_S)
+
+    assert process.asked_s == [0.0, PAUSE_S]
+
+
+@in_jumping_loop
+async def test_who_waits_for_the_end_of_counting_is_not_kept_waiting() -> None:
+    process = Clocked()
+    async with counting_with(process) as (counting, _):
+        counting.submit(Texts([[Uncounted(0, "one")]]))
+        await asyncio.sleep(PAUSE_S / 2)
+        counting.submit(Texts([[Uncounted(1, "two")]]))
+        await counting.finish(timeout_s=PATIENCE_S)
+        ended_s = asyncio.get_running_loop().time()
+
+    assert process.asked_s == [0.0, PAUSE_S / 2]
+    assert ended_s == PAUSE_S / 2
