@@ -51,13 +51,17 @@ def be_harmless() -> None:
 
 
 class LeavesRoom:
-    """An addon that takes limits of single connections away."""
+    """An addon that takes a limit of single connections away."""
 
     def client_connected(self, client: connection.Client) -> None:
         """Let the server connections of one client be as many as it has streams."""
         handler = ctx.master.addons.get("proxyserver").connections.get(client.id)
         if handler is not None:
             handler.max_conns = defaultdict(lambda: asyncio.Semaphore(_MOST_CONNECTIONS))
+
+
+class Forgets:
+    """An addon for whom nothing else wants to know what passes in tunnels."""
 
     def tcp_message(self, flow: tcp.TCPFlow) -> None:
         """Forget what has passed."""

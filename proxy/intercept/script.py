@@ -18,6 +18,7 @@ from mitmproxy.addonmanager import Loader
 from rotoscope.proxy.campaign import chosen_campaign
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.intercept.addon import Interceptor
+from rotoscope.proxy.intercept.harmless import OPTIONS, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.recording import Recording, recording
 from rotoscope.proxy.run import Finished
@@ -77,7 +78,9 @@ class RecordsRuns:
             logging.CRITICAL
         )  # it repeats parts of what it cannot read
         self._interceptor = Interceptor(runs, self._hosts, notice=_log.warning, counting=counting)
-        ctx.master.addons.add(self._interceptor)
+        be_harmless()
+        ctx.options.update(**{name: OPTIONS[name] for name in ("tcp_timeout",) if name in ctx.options})
+        ctx.master.addons.add(LeavesRoom(), self._interceptor)
         say(f"recording what is said to inference hosts to {how.folder}")
 
     async def done(self) -> None:
