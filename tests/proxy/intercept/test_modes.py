@@ -17,7 +17,6 @@ from rotoscope.traces.errors import UnusableInput
         ("regular@[::1]:8080", Mode("regular", "::1", 8080)),
         ("transparent", Mode("transparent")),
         ("transparent@0.0.0.0:8080", Mode("transparent", "0.0.0.0", 8080)),
-        ("local", Mode("local")),
         ("local:curl", Mode("local:curl")),
     ],
 )
@@ -70,6 +69,11 @@ def test_a_proxy_that_is_none_of_http_is_refused_without_its_url(url: str) -> No
         chosen_mode(f"upstream:{url}", {})
 
     assert repr(url) not in str(caught.value)
+
+
+def test_all_programs_of_the_machine_are_refused() -> None:
+    with pytest.raises(UnusableInput, match="local mode alone would be about every program of this machine"):
+        chosen_mode("local", {})
 
 
 def test_a_proxy_for_everybody_is_refused() -> None:
