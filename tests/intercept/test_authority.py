@@ -59,6 +59,7 @@ def test_it_is_good_for_any_where_any_may_be_opened() -> None:
     assert Hosts(("*-llm",)).domains == []
     assert Hosts(("*.example.com", "[::1]:8443", "127.0.0.1", "Other.example:1")).domains == [
         "example.com",
+        "127.0.0.1",
         "other.example",
     ]
 
