@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import Gaps
+from rotoscope.replayer.simulator.model import Answer, ModelRequest, random_ids
 from rotoscope.replayer.simulator.server import Simulator, SimulatorOptions
+from rotoscope.replayer.simulator.tokenizer import word_ids
 from rotoscope.traces import Call, Trace
 
 Ids = NDArray[np.uint32]
@@ -32,6 +35,18 @@ class Place(NamedTuple):
     call: int
 
 
+class UnlikeModel:
+    """Says to no two requests what begins alike, as traces suppose of outputs (R4), also where the prompt is the same."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+
+    def answer(self, request: ModelRequest) -> Answer:
+        """Return words that begin with one that no other answer begins with."""
+        words = word_ids()
+        return Answer(token_ids=(words.start + next(self._numbers) % len(words), *random_ids(request, 255).tolist()))
+
+
 @asynccontextmanager
 async def captured_simulator(keep: Callable[[bytes], None], **options: Any) -> AsyncIterator[str]:
     """Run a simulator that does not wait and give the body of each completion to `keep`; yield its URL."""
@@ -42,7 +57,7 @@ async def captured_simulator(keep: Callable[[bytes], None], **options: Any) -> A
             keep(await request.read())  # aiohttp keeps what was read for the handler
         return await handler(request)
 
-    simulator = Simulator(SimulatorOptions(**{"speed": 0.0, "blocks": 65536} | options))
+    simulator = Simulator(SimulatorOptions(**{"speed": 0.0, "blocks": 65536} | options), UnlikeModel())
     app = simulator.application()
     app.middlewares.append(capture)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 
@@ -31,6 +31,30 @@ class Canaries:
     """What the model and its server say."""
 
 
+PLANTED = {
+    name: number
+    for number, name in enumerate(
+        [
+            *[one.name for one in fields(Canaries) if one.name != "said"],
+            *[f"in_{one.name}" for one in fields(Words)],
+            "in_commit_hash",
+        ],
+        start=1,
+    )
+}
+"""Where each canary of a play is planted: its number in `Played.canaries`, and in what an audit finds."""
+
+
+@dataclass(frozen=True)
+class Senders:
+    """Headers, in lower case, by which a client says who sends a request."""
+
+    sender: str
+    parent: str
+    is_main_without_id: bool = False
+    """Whether the main agent has no id, so that who names no parent was begun by it."""
+
+
 @dataclass(frozen=True)
 class Play:
     """One recorded run of an agent."""
@@ -45,6 +69,8 @@ class Play:
     """Statuses and kinds of error that a prompt with the words of `scripted_server.REFUSE` meets, one after another."""
     fails: bool = False
     """Whether the last line ends with another exit status than 0."""
+    senders: Senders | None = None
+    """How the server learns who sends a request, where the recorder does not."""
     patience_s: float = 120.0
 
 
@@ -62,6 +88,8 @@ class Agent:
     environment: Callable[[Path, str, str], Mapping[str, str]]
     """Variables for a home, a server's URL without a path, and a key; files that it needs at home are written."""
     plays: Mapping[str, Play]
+    senders: Senders | None = None
+    """How it says who sends a request; None where it does not."""
 
 
 def agent_named(name: str) -> Agent:

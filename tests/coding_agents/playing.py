@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import orjson
 from clients.recorded import Recorded, environment, record_command
 from clients.scripted_server import Seen, serving
 from coding_agents.agent_server import AgentServer
-from coding_agents.agents import Agent, Canaries, Play, make_project
+from coding_agents.agents import Agent, Canaries, Play, Senders, make_project
+from coding_agents.anonymous import without_names
 
 from rotoscope.traces import load
 
@@ -25,10 +26,19 @@ FROM_OUTSIDE = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 class Played(Recorded):
     """What each side saw of a play."""
 
-    names: Mapping[str, Any] = field(default_factory=dict)
+    agent: Agent
+    play: Play
+    names: Mapping[str, Any]
     """What `--names` wrote: models, tools, and who worked in which branch."""
-    output: str = ""
+    output: str
     """What the agent wrote on its terminal."""
+
+    @property
+    def senders(self) -> Senders:
+        """Return the headers by which the server was told who sends a request."""
+        senders = self.play.senders or self.agent.senders
+        assert senders is not None
+        return senders
 
 
 def perform(agent: Agent, play: Play, *, installed: Path, folder: Path) -> Played:
@@ -51,6 +61,8 @@ def perform(agent: Agent, play: Play, *, installed: Path, folder: Path) -> Playe
         folder / "recordings",
         said,
         [*_words(canaries), commit],
+        agent,
+        play,
         names=orjson.loads((folder / "names.jsonl").read_bytes()),
         output=output,
     )
@@ -62,12 +74,16 @@ async def _record(
     says = canaries.said.error
     server = AgentServer(play.script(canaries), says_in_errors=says, flowing_call=play.interrupted_in_call)
     server.refusals = play.refusals
-    async with serving(server):
+    async with serving(server), without_names() as anonymous:
         status, said = await record_command(
             ["sh", "-c", f'cd "$PROJECT"\n{play.lines}'],
             upstream=f"{server.url}{agent.upstream}",
             folder=folder / "recordings",
-            environment={**variables, **agent.environment(folder / "home", server.url, f"sk-{canaries.in_key}")},
+            environment={
+                **variables,
+                "ANONYMOUS": anonymous,
+                **agent.environment(folder / "home", server.url, f"sk-{canaries.in_key}"),
+            },
             options=["--names", str(folder / "names.jsonl")],
             interrupted_by=server.flowing if play.interrupted_in_call else None,
             patience_s=play.patience_s,
