@@ -15,6 +15,8 @@ All is decided when the run has ended, so that what came later counts:
   asked by the user for a text and not for tools, and the prompt has a message of that length at least that the
   conversation had not. Where the client names the line of calls and there is one conversation in it, half its length is
   enough, or the client's word. One that holds messages behind the instructions too, such as examples, begins anew.
+- In a line that the client names, the summary may also be made by a call of its own, with other instructions and without
+  tools: a list that holds its answer and is shorter goes on from the conversation that had ended before that call.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ class Linker:
         if origin.kind == "again":
             return self._again(call, origin.calls)
         if origin.calls and (origin.kind != "part" or self._is_alone(call)):
-            return self._go_on(call, origin)
+            return self._summed_up_aside(call, origin) or self._go_on(call, origin)
         return (None if origin.calls else self._compacted(call)) or self._begin(call)
 
     def _effective(self, call: SeenCall) -> Origin:
@@ -216,6 +218,27 @@ class Linker:
             x
             for x in islice(reversed(self._grown[self._start_of(call)].values()), _MOST_COMPARED)
             if x.last.end_ms <= call.start_ms and not self._behind[x.last.number] and self._is_compaction(call, x)
+        ]
+        if not fitting:
+            return None
+        chosen = max(fitting, key=lambda x: x.last.end_ms)
+        return self._join(call, chosen.last.number, "compaction", len(fitting) - 1)
+
+    def _summed_up_aside(self, call: SeenCall, origin: Origin) -> Link | None:
+        """Go on from the conversation of the same line that calls with other instructions and no tools summed up."""
+        tellers = [self.run.calls[x] for x in origin.calls]
+        start, length = self._start_of(call), len(self.run.tree.message_ids(call.head))
+        if origin.kind != "answer" or call.thread is None or not start[2]:
+            return None
+        if any(self._tools_of(x) or self.links[x.number].before is not None for x in tellers):
+            return None
+        began_ms = min(x.start_ms for x in tellers)
+        fitting = [
+            x
+            for x in islice(reversed(self._grown[start].values()), _MOST_COMPARED)
+            if x.last.end_ms <= began_ms
+            and not self._behind[x.last.number]
+            and length < len(self.run.tree.message_ids(x.last.head))
         ]
         if not fitting:
             return None

@@ -4,7 +4,8 @@ A call is one when the dialect says so, or when all of this holds: it goes on fr
 it asks for no tools and offers none (or a small part of what the agent offers, such as the schema of an answer), it has
 two messages at most behind instructions that are not the agent's (or another model), and no tools were waited for while
 it ran, for it might be one of them. The agent is a call with tools of the same line by the client's word; where
-requests name nobody, the call must also have run beside one of the agent's, so that the agent did not wait for it.
+requests name nobody, it must have used them or been gone on from, and the call must also have run beside one of the
+agent's, so that the agent did not wait for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LEAST_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class _Agent:
-    """A call with tools that it asked for, or that was gone on from."""
+    """A call with tools that it asked for, or that was gone on from, or of somebody whom the client names."""
 
     call: SeenCall
     instructions: int
@@ -38,7 +39,7 @@ def find_side_calls(run: SeenRun, origins: Sequence[Origin], behind: Mapping[int
     for call in run.calls:
         followers = behind.get(call.number, ())
         tools_bytes = _tools_bytes(run, call)
-        if tools_bytes and (call.tools or followers):
+        if tools_bytes and (call.tools or followers or call.thread is not None):
             agents[call.thread].append(_Agent(call, run.tree.instructions_id(call.head), tools_bytes))
         if call.tools and followers:
             gaps[call.thread].append((call.end_ms, min(run.calls[x].start_ms for x in followers)))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import orjson
 from chat_wire import PATH, Message, Wire, assistant, result, system, tool, tool_call, user
@@ -265,6 +266,29 @@ def sent(wire: Wire, messages: list[Message], answer: str, *, at: float, window:
 def test_a_list_is_a_compaction_where_the_client_says_that_it_summed_up() -> None:
     assert summed_up(1) == (0, 1, "compaction", 0)
     assert summed_up(0) == (0, 1, "rewind", 0)
+
+
+def summed_up_aside(threads: dict[int, int] | None, **fields: Any) -> list[tuple[int, int | None, str | None, int]]:
+    """Let an agent ask for a tool and another call sum up, whose answer begins the agent's next list."""
+    asking, tools = assistant(calls=[tool_call("1")]), [tool("read")]
+    wire = Wire()
+    wire.call(START, asking, start=0, end=1, tools=tools)
+    asking_again = assistant(calls=[tool_call("2")])
+    wire.call([*START, asking, result("1", "x")], asking_again, start=2, end=3, tools=tools)
+    wire.call([system("Sum up."), user("All that was said")], assistant(SUMMARY), start=4, end=5, **fields)
+    wire.call([*START[:1], assistant(SUMMARY), user("Go on.")], assistant("b"), start=6, end=7, tools=tools)
+    return told(wire, threads)
+
+
+def test_an_agent_goes_on_with_the_summary_that_another_call_of_its_line_made() -> None:
+    assert summed_up_aside(dict.fromkeys(range(4), 0))[2:] == [(1, None, None, 0), (0, 1, "compaction", 0)]
+
+
+def test_without_the_clients_word_or_from_one_with_tools_it_goes_on_from_what_it_holds() -> None:
+    other = [tool("write")]
+
+    assert summed_up_aside(None)[3] == (1, 2, "answer", 0)
+    assert summed_up_aside(dict.fromkeys(range(4), 0), tools=other)[3] == (1, 2, "answer", 0)
 
 
 def test_choices_stand_behind_one_another() -> None:

@@ -83,3 +83,12 @@ def test_without_an_agent_there_are_no_side_calls() -> None:
     wire.answer(slow, assistant("b"), at=2)
 
     assert asides(wire) == []
+
+
+@pytest.mark.parametrize(("session", "found"), [({}, []), ({"prompt_cache_key": "k"}, [0])])
+def test_whom_the_client_names_is_an_agent_by_its_tools_alone(session: dict[str, Any], found: list[int]) -> None:
+    wire = Wire()
+    wire.call(TITLE, assistant("A title"), start=0, end=1, **session)
+    wire.call(START, assistant("b"), start=2, end=3, tools=TOOLS, **session)
+
+    assert asides(wire) == found
