@@ -47,6 +47,8 @@ _TEMPLATE_FIELDS = (
 )
 """What of the generation's settings the model may be told."""
 _MEDIA = ("inlineData", "fileData")
+_NO_SIGNATURES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""What clients send where there is no signature and the service wants one: no thinking stands behind it."""
 _FINISH_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -164,7 +166,8 @@ def _tools(request: dict[str, Any], settings: dict[str, Any]) -> Part | None:
 
 def _pieces(parts: Sequence[Any]) -> list[Piece]:
     """Return the pieces of what the model said: its thinking, then the others, texts that stand together as one."""
-    signatures = [x for part in parts if isinstance(part, dict) and (x := written_out(_get(part, "thoughtSignature")))]
+    signed = [written_out(_get(part, "thoughtSignature")) for part in parts if isinstance(part, dict)]
+    signatures = [signature for signature in signed if signature and signature not in _NO_SIGNATURES]
     if signatures:
         thinking = [Thinking("\n".join(signatures), is_hidden=True)]
     else:

@@ -102,6 +102,12 @@ def test_thinking_that_was_told_of_need_not_be_sent_back_where_it_is_signed() ->
     assert answer.outputs[0].sent_back().exact != sent_back(call("read"))
 
 
+@pytest.mark.parametrize("stand_in", ["skip_thought_signature_validator", "context_engineering_is_the_way_to_go"])
+def test_what_stands_in_for_a_signature_is_no_thinking(stand_in: str) -> None:
+    assert sent_back(call("f") | {"thoughtSignature": stand_in}) == sent_back(call("f"))
+    assert sent_back(call("f") | SIGNED) != sent_back(call("f"))
+
+
 @pytest.mark.parametrize("parts", [[text("hm", thought=True), text("a")], [text("a", **SIGNED)]])
 def test_thinking_that_was_cleared_makes_another_message_of_the_same_text(parts: list[Part]) -> None:
     kept = whole(chunk(*parts)).outputs[0].sent_back()
