@@ -32,6 +32,8 @@ class Tap:
         self._clock = clock
         self._decoder: Decoder | None = None
         self._is_heard = exchange.listens
+        self._left: int | None = None
+        """Bytes of the body that are still to come; None where its head does not tell."""
 
     def begin(self, response: Any, *, is_http11: bool) -> None:
         """Take in the head of the answer, an `http.Response`, and let its body pass through here as it comes."""
@@ -45,6 +47,7 @@ class Tap:
         content_type = response.headers.get("content-type", "")
         self.exchange.response(response.status_code, at_s=self._clock(), content_type=content_type)
         response.stream = self._take
+        self._left = _length(response)
         if self._shortens:
             self._leave_out_length(response, is_http11=is_http11)
 
@@ -80,9 +83,14 @@ class Tap:
     def _take(self, data: bytes) -> Sequence[bytes]:
         """Take in bytes of the answer, none at its end, and return pieces that pass.
 
-        No piece is empty: mitmproxy would write it as the chunk that ends a body of HTTP/1.
+        It has ended when its length has come: over HTTP/2 the end itself is a frame of its own, for which a client need
+        not wait. No piece is empty: mitmproxy would write it as the chunk that ends a body of HTTP/1.
         """
-        passed = self._passed(data) if data else self.end()
+        passed = self._passed(data) if data else b""
+        if self._left is not None:
+            self._left -= len(data)
+        if not data or self._left == 0:
+            passed += self.end()
         return [passed] if passed else []
 
     def _passed(self, data: bytes) -> bytes:
@@ -120,3 +128,9 @@ class Tap:
             del response.headers["content-encoding"]
         if response.headers.pop("content-length", None) is not None and is_http11:
             response.headers["transfer-encoding"] = "chunked"
+
+
+def _length(response: Any) -> int | None:
+    """Return how long the body of an answer is by its head, an `http.Response`."""
+    length: str = response.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() else None

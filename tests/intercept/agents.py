@@ -37,11 +37,12 @@ class OrderedServer(ScriptedServer):
     """Leaves nothing to chance that a trace tells, so that runs are alike.
 
     The second of two equal conversations waits for the second turn of the first, and the one side question is answered
-    when the other has been.
+    when the recorder has heard the answer to the other whole.
     """
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, recordings: Path) -> None:
         super().__init__(Script(words), says_in_errors=words.error)
+        self._recordings = recordings
         self._twins = 0
         self._first_went_on = asyncio.Event()
         self._is_answered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -57,12 +58,19 @@ class OrderedServer(ScriptedServer):
         await super()._meet(seen)
         if SECOND_SIDE in seen.body:
             await self._is_answered[seen.path].wait()
+            while self._heard() < sum(one.is_call for one in self.seen) - 1:  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.005)
         elif TWIN in seen.body and SECOND_TURN in seen.body:
             self._first_went_on.set()
         elif TWIN in seen.body:
             self._twins += 1
             if self._twins == 2:
                 await self._first_went_on.wait()
+
+    def _heard(self) -> int:
+        """Return how many answers have ended by the journal, whose last line may be half written."""
+        (journal,) = self._recordings.glob("run-*.journal.jsonl")
+        return journal.read_bytes().count(b'"record":"end"')
 
 
 def new_canaries() -> list[str]:
@@ -79,7 +87,7 @@ async def record(
     home.mkdir(parents=True)
     log, agent = home / "agent.log", AGENTS / f"{name}_agent.py"
     of_agent = {"CLIENT_CANARIES": " ".join(canaries[:AGENT_CANARIES]), "AGENT_LOG": str(log)}
-    server = OrderedServer(words)
+    server = OrderedServer(words, folder / "recordings")
     async with serving(server):
         front.origin_file.write_text(server.url)
         status, said = await record_command(

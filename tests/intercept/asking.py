@@ -34,6 +34,9 @@ class Answer(Protocol):
     async def leave(self) -> None:
         """Want no more of it."""
 
+    async def go_away(self) -> None:
+        """End its connection."""
+
 
 @dataclass(frozen=True)
 class Whole:
@@ -144,6 +147,9 @@ class _Http1:
     async def leave(self) -> None:
         self._writer.transport.abort()
 
+    async def go_away(self) -> None:
+        self._writer.close()
+
 
 class _Http2:
     """One answer of HTTP/2."""
@@ -191,6 +197,13 @@ class _Http2:
         self._state.reset_stream(self._stream, h2.errors.ErrorCodes.CANCEL)
         self._writer.write(self._state.data_to_send())
         await self._writer.drain()
+
+    async def go_away(self) -> None:
+        """End the connection, as clients of HTTP/2 do that want nothing more."""
+        self._state.close_connection()
+        self._writer.write(self._state.data_to_send())
+        await self._writer.drain()
+        self._writer.close()
 
     async def _advance(self) -> None:
         """Send what is to be sent, and take in what comes next."""

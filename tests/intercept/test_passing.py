@@ -103,6 +103,49 @@ async def test_a_client_that_leaves_is_left_at_the_server_at_once(front: Front, 
 
 @both_versions
 @in_event_loop
+async def test_a_client_that_ends_its_connection_is_no_failure_of_the_server(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=EVENT_STREAM)
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": "one two three"})))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected(version) as client:
+        came = await client.ask("POST", CHAT, JSON, body_of(STREAMED))
+        await came.piece()
+        await came.go_away()
+        (call,) = await one.calls()
+
+    assert call.finish_reason == "cancelled"
+    assert one.notices == []
+
+
+@both_versions
+@in_event_loop
+async def test_an_answer_is_whole_when_its_length_has_come(front: Front, tmp_path: Path, version: str) -> None:
+    whole = body_of(chat_answer())
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(whole))})
+        await response.prepare(request)
+        await response.write(whole)
+        await asyncio.Event().wait()  # over HTTP/2 its end is yet to come
+        raise AssertionError
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected(version) as client:
+        came = await client.ask("POST", CHAT, JSON, body_of(WHOLE))
+        assert await came.piece() == whole
+        await came.go_away()
+        (call,) = await one.calls()
+
+    assert (call.prompt_tokens, call.completion_tokens, call.finish_reason) == (20, 5, "stop")
+
+
+@both_versions
+@in_event_loop
 async def test_what_client_and_server_see_is_what_they_see_without_us(
     front: Front, tmp_path: Path, version: str
 ) -> None:

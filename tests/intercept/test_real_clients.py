@@ -166,4 +166,4 @@ async def test_calls_at_the_same_time_do_not_wait_for_one_another(front: Front, 
         await said_by([*command, "--data", json.dumps(WHOLE), *urls], one.variables)
         calls = await one.calls()
 
-    assert [call.prompt_tokens for call in calls] == [20] * AT_ONCE
+    assert [(call.prompt_tokens, call.finish_reason) for call in calls] == [(20, "stop")] * AT_ONCE
