@@ -86,9 +86,10 @@ def _is_of_another_site(headers: Mapping[str, str]) -> bool:
     except ValueError:
         return True
     if parsed.scheme in ("http", "https"):
-        return not (host == "localhost" or host.endswith(".localhost") or _is_loopback(host))
+        return not (host.endswith(".localhost") or is_loopback(host))
     return not parsed.scheme  # `null`; programs that are built like pages have schemes of their own
 
 
-def _is_loopback(host: str) -> bool:
-    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is reached from this machine alone."""
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import signal
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.desk import health
-from rotoscope.proxy.door import TOKEN_HEADER, Door
+from rotoscope.proxy.door import TOKEN_HEADER, Door, is_loopback
 from rotoscope.proxy.place import claim
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.runs import RUN_HEADER
@@ -46,7 +45,7 @@ def chosen_door(host: str, *, allow_remote: bool, token_file: Path | None, envir
     Raises UnusableInput.
     """
     token = _token(token_file, environment)
-    if not _is_loopback(host):
+    if not is_loopback(host):
         if not allow_remote:
             raise UnusableInput(
                 f"{host} can be reached from other machines: say so with --allow-remote, and give a token"
@@ -106,7 +105,7 @@ def _introduce(how: Standing, stood: Stood) -> None:
         say(
             f"each request must bring the token: {gateway.origin}/token/TOKEN{path}, or the header {TOKEN_HEADER}: TOKEN"
         )
-    if not _is_loopback(how.host):
+    if not is_loopback(how.host):
         say(
             "other machines put the name of this one into the address; what passes is not encrypted between them and here"
         )
@@ -160,12 +159,3 @@ def _token(file: Path | None, environment: Mapping[str, str]) -> str:
             "make one with python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return token
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

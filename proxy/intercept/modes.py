@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from rotoscope.proxy.door import is_loopback
 from rotoscope.proxy.intercept.environment import proxy_of
 from rotoscope.traces.errors import UnusableInput
 
@@ -65,7 +65,7 @@ def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
     if kind == "namespace":
         return Mode("transparent", makes_namespace=True)
     host, port = _address(match["address"] or match["port"])
-    if kind == "regular" and not _is_loopback(host):
+    if kind == "regular" and not is_loopback(host):
         raise UnusableInput(f"in {kind} mode {host} would be a proxy for everybody: listen on 127.0.0.1")
     behind = data if kind == "upstream" else proxy_of(environment) if kind == "regular" else None
     if behind:
@@ -98,14 +98,5 @@ def _has_port(parsed: SplitResult) -> bool:
     """Tell whether the port of a URL, if it has one, is a port."""
     try:
         return parsed.port != 0
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

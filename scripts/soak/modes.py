@@ -10,11 +10,11 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rotoscope.proxy.recording import beside
 from rotoscope.traces.canary import Canaries
 from scripts.soak import verdict
 from scripts.soak.crowd import Crowd, sizes_of
@@ -62,7 +62,7 @@ async def proxy(settings: Settings, work: Path) -> list[str]:
             started_s = time.monotonic()
             rests = [await at_rest(watch, stood.probe)]
             for half in _halves(settings):
-                async with _beside(watch.run()), _beside(stood.ask_again_and_again()):
+                async with beside(watch.run()), beside(stood.ask_again_and_again()):
                     await crowd.runs(half, at_once=settings.runs_at_once, end=stood.end)
                 if not settings.is_quick:
                     await stood.settle(longest_s=settings.idle_s * 4 + 60)
@@ -129,16 +129,6 @@ def _look_on(crowd: Crowd, at: int, folder: Path, target: Path) -> Any:
                     shutil.copy(journal, target)
 
     return copy
-
-
-@contextlib.asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 def _print_proxy(stood: Gateway, crowd: Crowd, watch: Watch, rests: list[Rest], *, wall_s: float, windows: int) -> None:
@@ -224,7 +214,7 @@ async def record(settings: Settings, work: Path) -> list[str]:
             env=clean_environment(),
         )
         watch = Watch(process.pid, lambda: 0, lambda: 0)
-        async with _beside(watch.run()):
+        async with beside(watch.run()):
             _, said = await process.communicate()
         wall_s, seen = time.monotonic() - started_s, server.seen()
     crowd: Crowd = pickle.loads(ledger_file.read_bytes())  # written by the agent above
