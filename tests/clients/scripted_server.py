@@ -68,7 +68,12 @@ class Seen:
 _current: ContextVar[Seen] = ContextVar("the request that is being answered")
 
 
-class _KeepingEngine(Engine):
+def current_request() -> Seen:
+    """Return the request that is being answered."""
+    return _current.get()
+
+
+class KeepingEngine(Engine):
     """An engine that tells which request it generates for."""
 
     def generate(self, generations: Sequence[Generation]) -> AsyncGenerator[tuple[int, int, int], None]:
@@ -82,10 +87,11 @@ class ScriptedServer(Simulator):
     url = ""
     refusals: Mapping[int, str] = REFUSALS
     timing: Timing = LLAMA_SERVER_TINY
+    engine_type: type[KeepingEngine] = KeepingEngine
 
     def __init__(self, script: Script, *, says_in_errors: str) -> None:
         super().__init__(SimulatorOptions(model=MODEL, speed=SPEED, blocks=65536, timing=self.timing))
-        self.engine = _KeepingEngine(self.scheduler, self.engine.clock)
+        self.engine = self.engine_type(self.scheduler, self.engine.clock)
         self._desk = Desk(
             self.engine, self.latencies, ScriptedModel(script), name=MODEL, context_tokens=self.context_tokens
         )

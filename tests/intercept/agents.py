@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -20,25 +20,47 @@ from clients.recorded import (
     record_command,
 )
 from clients.script import Script, Words
-from clients.scripted_server import Handler, ScriptedServer, Seen, serving
+from clients.scripted_server import Handler, KeepingEngine, ScriptedServer, Seen, current_request, serving
 from intercept.fronts import Front
 
+from rotoscope.replayer.simulator.scheduler import Generation
 from rotoscope.traces import load
 from rotoscope.traces.model import Branch, Call, ParallelStart, Trace, TraceEvent
 
 Way = Literal["gateway", "1.1", "2"]
 TIMES = {"at_ms", "ttft_ms", "duration_ms"}
 FIRST_SIDE, SECOND_SIDE = b"Where does the Leie end", b"Where does the Scheldt end"
+LEFT = b"Count without end"
+READ_TOKENS = {"/v1/chat/completions": 4, "/v1/messages": 5}
+"""How many tokens a client reads of the stream that it leaves: five pieces, of which the first of chat has none."""
 TWIN, SECOND_TURN = b"How far is it from Ghent", b"Are you sure?"
 OVER_HTTP2 = Path(__file__).with_name("over_http2.py")
+
+
+class _HoldingEngine(KeepingEngine):
+    """An engine that generates as much as a client reads that leaves, and token by token."""
+
+    async def generate(self, generations: Sequence[Generation]) -> AsyncGenerator[tuple[int, int, int], None]:
+        asked = current_request()
+        read = READ_TOKENS[asked.path] if LEFT in asked.body else None
+        async for rank, first, end in super().generate(generations):
+            if read is None:
+                yield rank, first, end
+                continue
+            for token in range(first, min(end, read)):
+                yield rank, token, token + 1
+            if end >= read:
+                await asyncio.Event().wait()
 
 
 class OrderedServer(ScriptedServer):
     """Leaves nothing to chance that a trace tells, so that runs are alike.
 
-    The second of two equal conversations waits for the second turn of the first, and the one side question is answered
+    A client that leaves a stream gets no more of it than it reads, the second of two equal conversations waits for the second turn of the first, and the one side question is answered
     when the recorder has heard the answer to the other whole.
     """
+
+    engine_type = _HoldingEngine
 
     def __init__(self, words: Words, recordings: Path) -> None:
         super().__init__(Script(words), says_in_errors=words.error)
@@ -122,7 +144,7 @@ def without_times_and_ids(trace: Trace) -> list[str]:
     """Return what two recordings of one run have in common, an event a line.
 
     Left out beside times and random ids is what is chance: in which order branches that run at the same time come to
-    their turns, and how much of a stream its client had read when it left.
+    their turns.
     """
     told = {name: value for name, value in asdict(trace).items() if name not in ("trace_id", "campaign", "events")}
     events = list(_branch_by_branch(trace, None))
@@ -150,6 +172,4 @@ def _of_event(event: TraceEvent, calls: Mapping[int, int], regions: Mapping[int,
         told["branch"] = (regions[event.branch[0]], event.branch[1])
     if isinstance(event, Call):
         told["prefix"]["of"] = calls.get(told["prefix"]["of"], told["prefix"]["of"])
-        if event.finish_reason == "cancelled":
-            del told["completion_tokens"]
     return f"{type(event).__name__} {told}"
