@@ -56,8 +56,9 @@ class _HoldingEngine(KeepingEngine):
 class OrderedServer(ScriptedServer):
     """Leaves nothing to chance that a trace tells, so that runs are alike.
 
-    A client that leaves a stream gets no more of it than it reads, the second of two equal conversations waits for the second turn of the first, and the one side question is answered
-    when the recorder has heard the answer to the other whole.
+    A client that leaves a stream gets no more of it than it reads. The second of two equal conversations waits for the
+    second turn of the first, and the one side question is answered when the recorder has heard the answer to the other
+    whole.
     """
 
     engine_type = _HoldingEngine
