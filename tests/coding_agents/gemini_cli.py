@@ -18,6 +18,9 @@ SETTINGS = {
     "general": {"enableAutoUpdate": False},
 }
 
+SMALL = """sed -i 's/^{/{"model": {"compressionThreshold": 0.02}, /' "$HOME/.gemini/settings.json"\n"""
+"""Of a window of about a million tokens."""
+
 
 def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
     """Write its settings; its address is the server's until the gateway takes its place."""
@@ -47,7 +50,8 @@ AGENT = Agent(
             f'{ASK} --prompt "{MEETING}, $IN_PROMPT?" && {ASK} --resume latest --prompt "{GO_ON}."', script(TOOLS)
         ),
         "compacted": Play(
-            f'{ASK} --prompt "{READ_LONG}, $IN_PROMPT." && {ASK} --resume latest --prompt "{GO_ON}."', script(TOOLS)
+            f'{SMALL}{ASK} --prompt "{READ_LONG}, $IN_PROMPT." && {ASK} --resume latest --prompt "{GO_ON}."',
+            script(TOOLS, lists=4),
         ),
         "refused": Play(f'{ASK} --prompt "{REFUSED}, $IN_PROMPT."', script(TOOLS)),
         "interrupted": Play(

@@ -24,6 +24,9 @@ CONFIG = {
     },
 }
 
+SMALL = {"provider": {"here": {"models": {"scripted-model": {"limit": {"context": 18_000, "output": 2_000}}}}}}
+"""A window that the lists do not fit into; what a variable holds is added to the file."""
+
 
 def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
     """Write its configuration, which takes the address of the gateway from a variable."""
@@ -49,7 +52,11 @@ AGENT = Agent(
         "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
         "twins": Play(f'{ASK} "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
         "continued": Play(f'{ASK} "{MEETING}, $IN_PROMPT?" && {ASK} --continue "{GO_ON}."', script(TOOLS)),
-        "compacted": Play(f'{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."', script(TOOLS)),
+        "compacted": Play(
+            f'{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."',
+            script(TOOLS),
+            environment={"OPENCODE_CONFIG_CONTENT": json.dumps(SMALL)},
+        ),
         "refused": Play(f'{ASK} "{REFUSED}, $IN_PROMPT."', script(TOOLS)),
         "interrupted": Play(f'exec {ASK} "{COUNT}, $IN_PROMPT."', script(TOOLS), interrupted_in_call=2, fails=True),
     },

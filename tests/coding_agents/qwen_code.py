@@ -12,6 +12,11 @@ from coding_agents.tasks import ASK_TWINS, ASK_TWO, COUNT, GO_ON, MEETING, READ_
 ASK = "qwen --auth-type openai --yolo"
 SETTINGS = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
 
+SMALL = (
+    """mkdir .qwen && echo '{"model": {"generationConfig": {"contextWindowSize": 50000}}}' >.qwen/settings.json && """
+)
+"""A window that the lists do not fit into."""
+
 
 def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
     """Write its settings; it reads the address of the gateway from OPENAI_BASE_URL."""
@@ -37,7 +42,10 @@ AGENT = Agent(
         "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
         "twins": Play(f'{ASK} "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
         "continued": Play(f'{ASK} "{MEETING}, $IN_PROMPT?" && {ASK} --continue "{GO_ON}."', script(TOOLS)),
-        "compacted": Play(f'{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."', script(TOOLS)),
+        "compacted": Play(
+            f'{SMALL}{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."',
+            script(TOOLS),
+        ),
         "refused": Play(f'{ASK} "{REFUSED}, $IN_PROMPT."', script(TOOLS)),
         "interrupted": Play(
             f'exec {ASK} "{COUNT}, $IN_PROMPT."',

@@ -20,7 +20,6 @@ READ_LONG = "Read the long lists"
 GO_ON = "Go on with the lists"
 COUNT = "Count without end"
 REFUSED = "Please refuse this twice, please: 17"
-LISTS = 4
 LIST_LINES = 1000
 
 
@@ -45,12 +44,13 @@ def tool(name: str, **arguments: object) -> ToolCall:
 class ByTask:
     """Answers the last task in a conversation: one answer after another from there, and the last one from then on.
 
-    Who offers no tools, as for a title or a summary, or who asks for nothing that is known, is told `otherwise`.
+    Who offers no tools, as for a title or a summary, or who asks for nothing that is known, is told `otherwise`, and how
+    long the prompt is, so that nobody is told the same twice.
     """
 
     tasks: Mapping[str, Sequence[Answer]]
     """Answers by words that a message of the user holds."""
-    otherwise: Answer
+    otherwise: str
 
     def __call__(self, request: ModelRequest) -> Answer:
         """Return the next answer to the task."""
@@ -60,11 +60,11 @@ class ByTask:
                 if words in message.content:
                     return answers[min(said, len(answers) - 1)]
             said += message.role == "assistant"
-        return self.otherwise
+        return Answer(text=f"{self.otherwise} That were {len(request.prompt_ids)} tokens.")
 
 
-def script(tools: Tools) -> Callable[[Canaries], Script]:
-    """Return what the model says to all tasks."""
+def script(tools: Tools, *, lists: int = 4) -> Callable[[Canaries], Script]:
+    """Return what the model says to all tasks; `lists` is how many long ones it reads."""
 
     def with_canaries(canaries: Canaries) -> Script:
         words = canaries.said
@@ -74,20 +74,20 @@ def script(tools: Tools) -> Callable[[Canaries], Script]:
         sub_agent = [read, look, tools.end(f"Nothing new, says {words.text}.")]
         both = Answer(text="Two of them.", tool_calls=(tools.begin(FIRST), tools.begin(SECOND)))
         twins = Answer(tool_calls=(tools.begin(TWIN), tools.begin(TWIN)))
-        lists = [
+        long = [
             Answer(text=f"List {number}.", tool_calls=(tools.run(f"seq {LIST_LINES}; echo {number}"),))
-            for number in range(LISTS)
+            for number in range(lists)
         ]
         tasks = {
             MEETING: [read, look, end],
             ASK_TWO: [read, both, look, end],
             ASK_TWINS: [twins, look, end],
             **dict.fromkeys((FIRST, SECOND, TWIN), sub_agent),
-            READ_LONG: [*lists, end],
+            READ_LONG: [*long, end],
             GO_ON: [look, end],
             COUNT: [Answer(text=" ".join(f"number {number}," for number in range(LONG_WORDS)))],
             REFUSED: [read, end],
         }
-        return ByTask(tasks, Answer(text=f"All that there is of {words.text}. " * 4))
+        return ByTask(tasks, f"All that there is of {words.text}. " * 4)
 
     return with_canaries
