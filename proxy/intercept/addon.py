@@ -46,11 +46,15 @@ class Interceptor:
         again: Again | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`asks_usage` asks for the usage of response streams where the client does not.
+
+        That needs `again`, by which a request that is refused for it is sent as it came.
+        """
         self._runs = runs
         self._hosts = hosts
         self._notice = notice
         self._counting = counting
-        self._asks_usage = asks_usage
+        self._asks_usage = asks_usage and again is not None
         self._again = again
         self._refusing: set[tuple[str, str]] = set()
         """Hosts and paths where the server refuses to be asked for the usage of response streams."""
@@ -166,9 +170,9 @@ class Interceptor:
     async def _send_as_it_came(self, flow: http.HTTPFlow, tap: Tap) -> None:
         """Send a refused request once more as it came; its answer is the one that passes, if there is one."""
         assert tap.as_it_came is not None
-        if self._again is not None:
-            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
-                flow.response = await self._again.send(flow, tap.as_it_came)
+        assert self._again is not None
+        with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+            flow.response = await self._again.send(flow, tap.as_it_came)
         assert flow.response is not None
         if flow.response.status_code < 400:
             self._refusing.add(_place(flow.request))

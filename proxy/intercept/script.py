@@ -12,12 +12,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import certifi
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 
 from rotoscope.proxy.campaign import chosen_campaign
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.intercept.addon import Interceptor
+from rotoscope.proxy.intercept.again import sending_again
 from rotoscope.proxy.intercept.harmless import OPTIONS, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.recording import Recording, recording
@@ -77,7 +79,8 @@ class RecordsRuns:
         logging.getLogger("mitmproxy.proxy.server").setLevel(
             logging.CRITICAL
         )  # it repeats parts of what it cannot read
-        self._interceptor = Interceptor(runs, self._hosts, notice=_log.warning, counting=counting)
+        again = await self._open.enter_async_context(sending_again(_trusted(), None)) if _reaches_servers() else None
+        self._interceptor = Interceptor(runs, self._hosts, notice=_log.warning, counting=counting, again=again)
         be_harmless()
         ctx.options.update(**{name: OPTIONS[name] for name in ("tcp_timeout",) if name in ctx.options})
         ctx.master.addons.add(LeavesRoom(), self._interceptor)
@@ -92,6 +95,16 @@ class RecordsRuns:
 
 def _folder() -> Path:
     return Path(ctx.options.rotoscope_output).expanduser()
+
+
+def _reaches_servers() -> bool:
+    """Tell whether servers are reached without another proxy, and verified."""
+    return not (ctx.options.ssl_insecure or any(mode.startswith("upstream") for mode in ctx.options.mode))
+
+
+def _trusted() -> str:
+    """Return the file of authorities by which mitmproxy verifies servers."""
+    return ctx.options.ssl_verify_upstream_trusted_ca or certifi.where()
 
 
 def _tell(finished: Finished, _: str) -> None:

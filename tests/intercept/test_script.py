@@ -53,6 +53,15 @@ async def mitmdump(front: Front, folder: Path, *options: str) -> asyncio.subproc
     )
 
 
+async def listening(process: asyncio.subprocess.Process) -> tuple[int, bytes]:
+    """Wait until mitmdump records; return its port, and what it said."""
+    assert process.stdout is not None
+    told = await process.stdout.readuntil(b"recording what is said")
+    port = re.search(rb"listening at \S+:(\d+)", told)
+    assert port is not None
+    return int(port[1]), told
+
+
 @in_event_loop
 async def test_mitmdump_records_with_the_script(front: Front, tmp_path: Path) -> None:
     word = canary()
@@ -104,15 +113,37 @@ async def test_mitmdump_records_with_the_script(front: Front, tmp_path: Path) ->
 
 
 @in_event_loop
+async def test_a_server_that_refuses_to_be_asked_for_usage_hurts_no_client(front: Front, tmp_path: Path) -> None:
+    said = sse(chat_chunk({"content": "one"}, "stop"), "[DONE]")
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if b"stream_options" in await request.read():
+            return web.json_response({"error": "stream_options"}, status=422)
+        return web.Response(body=said, headers={"Content-Type": "text/event-stream"})
+
+    for options in ((), ("--set", "ssl_insecure=true")):
+        folder = tmp_path / str(len(options))
+        folder.mkdir()
+        async with front.of(answer):
+            process = await mitmdump(front, folder, *options)
+            port, _ = await listening(process)
+            authority = folder / "home/mitmproxy-ca-cert.pem"
+            async with connected(front.url, "1.1", trusted=authority, proxy=f"http://127.0.0.1:{port}") as client:
+                came = await client.ask_whole("POST", CHAT, [], json.dumps(STREAMED).encode())
+            process.send_signal(signal.SIGTERM)
+            await process.communicate()
+
+        assert (came.status, came.body) == (200, said)
+
+
+@in_event_loop
 async def test_what_is_no_http_is_not_repeated(front: Front, tmp_path: Path) -> None:
     word = canary()
     process = await mitmdump(front, tmp_path)
     assert process.stdout is not None
-    told = await process.stdout.readuntil(b"recording what is said")
-    port = re.search(rb"listening at \S+:(\d+)", told)
-    assert port is not None
+    port, told = await listening(process)
     for said in (b"GET /%b HTTP/9\r\n%b\r\n\r\n", b"POST http://%b/ HTTP/1.1\r\nContent-Length: %b\r\n\r\n"):
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(port[1]))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(said.replace(b"%b", word.encode()))
         await reader.read()
         writer.close()
