@@ -47,7 +47,8 @@ def on_a_host(test: str, folder: Path, python: Path, certificates: Certificates)
         "SSL_CERT_FILE": str(certificates.authority),
         "TEST": test,
     }
-    command = ["unshare", "--net", "--mount", "sh", "-eu", str(HERE / "host.sh")]
+    heard = ["env", "--default-signal=INT,TERM,HUP"]  # whoever runs the tests in the background ignores some of them
+    command = [*heard, "unshare", "--net", "--mount", "sh", "-eu", str(HERE / "host.sh")]
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()} | variables
     return subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
