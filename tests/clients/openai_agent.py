@@ -63,8 +63,9 @@ async def respond() -> None:
         pass
 
 
-async def twin(name: str) -> None:
+async def twin(name: str, *, after_s: float = 0.0) -> None:
     """Hold a conversation that another one equals to the letter; a header tells them apart."""
+    await asyncio.sleep(after_s)
     headers = {"x-rotoscope-branch": f"{name} {errand.IN_HEADER}"}
     messages: list[Any] = [{"role": "user", "content": errand.TWIN_QUESTION}]
     for _ in range(2):
@@ -97,7 +98,7 @@ async def main() -> None:
         model=errand.MODEL, messages=[{"role": "user", "content": errand.REFUSED_QUESTION}]
     )
     await respond()
-    await asyncio.gather(twin("left"), twin("right"))
+    await asyncio.gather(twin("left"), twin("right", after_s=errand.APART_S))
     await leave()
     await client.completions.create(model=errand.MODEL, prompt=f"The Leie ends in {errand.IN_USER}", max_tokens=8)
     await client.embeddings.create(model=errand.MODEL, input=[errand.QUESTION, errand.SYSTEM])

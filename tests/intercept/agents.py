@@ -56,8 +56,8 @@ class _HoldingEngine(KeepingEngine):
 class OrderedServer(ScriptedServer):
     """Leaves nothing to chance that a trace tells, so that runs are alike.
 
-    A client that leaves a stream gets no more of it than it reads. The second of two equal conversations waits for the
-    second turn of the first, and the one side question is answered when the recorder has heard the answer to the other
+    A client that leaves a stream gets no more of it than it reads. Of two equal conversations the second begins later,
+    is waited for and waits for the second turn of the first, and the one side question is answered when the recorder has heard the answer to the other
     whole.
     """
 
@@ -67,6 +67,7 @@ class OrderedServer(ScriptedServer):
         super().__init__(Script(words), says_in_errors=words.error)
         self._recordings = recordings
         self._twins = 0
+        self._both_are_here = asyncio.Event()
         self._first_went_on = asyncio.Event()
         self._is_answered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -88,7 +89,9 @@ class OrderedServer(ScriptedServer):
         elif TWIN in seen.body:
             self._twins += 1
             if self._twins == 2:
+                self._both_are_here.set()
                 await self._first_went_on.wait()
+            await self._both_are_here.wait()
 
     def _heard(self) -> int:
         """Return how many answers have ended by the journal, whose last line may be half written."""
@@ -132,6 +135,7 @@ def addresses(front: Front) -> dict[str, str]:
         "SSL_CERT_FILE": str(front.certificates.authority),
         "OPENAI_BASE_URL": f"{front.url}/v1",
         "ANTHROPIC_BASE_URL": front.url,
+        "CLIENT_APART_S": "0.2",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
