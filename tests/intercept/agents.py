@@ -57,8 +57,8 @@ class OrderedServer(ScriptedServer):
     """Leaves nothing to chance that a trace tells, so that runs are alike.
 
     A client that leaves a stream gets no more of it than it reads. Of two equal conversations the second begins later,
-    is waited for and waits for the second turn of the first, and the one side question is answered when the recorder has heard the answer to the other
-    whole.
+    is waited for and waits for the second turn of the first. The one side question is answered when the recorder has
+    heard the answer to the other whole.
     """
 
     engine_type = _HoldingEngine
