@@ -113,6 +113,19 @@ def test_what_was_in_flight_at_a_kill_may_be_lost_and_what_was_whole_may_not() -
     assert list(killed.problems([trace_of((0, "lost"))], lost=2)) != []
 
 
+def test_after_a_kill_a_trace_without_a_whole_call_is_of_a_run_that_had_none() -> None:
+    silent, other = ledger_of("failed", "unsure"), ledger_of("whole")
+    silent.name = "silent"
+    kept = {"silent": [], "run": [trace_of((1, "stop"))]}
+
+    def problems(*unknown: Trace) -> str:
+        return " ".join(verdict.killed_problems([silent, other], verdict.Written(kept, list(unknown))))
+
+    assert problems(trace_of((0, "error"), (0, "lost"))) == ""
+    assert "0 requests are in the traces" in problems()
+    assert "not for their clients" in problems(trace_of((7, "stop")))
+
+
 @pytest.mark.parametrize(
     ("seen", "digests", "problem"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -89,6 +89,18 @@ class RunLedger:
         killed.outcomes["cancelled"] = killed.outcomes["cut"] = 0
         killed.outcomes["unsure"] += left + len(self.open)
         return killed
+
+    @classmethod
+    def of_all(cls, ledgers: Sequence[RunLedger]) -> RunLedger:
+        """Return what is known of several runs whose traces cannot be told apart, as of one."""
+        pooled = cls(" and ".join(ledger.name for ledger in ledgers))
+        for ledger in ledgers:
+            pooled.outcomes += ledger.outcomes
+            pooled.whole |= ledger.whole
+            pooled.maybe |= ledger.maybe
+            pooled.embedded += ledger.embedded
+            pooled.maybe_embedded += ledger.maybe_embedded
+        return pooled
 
     def problems(self, traces: list[Trace], *, lost: int = 0) -> Iterator[str]:
         """Yield what traces say otherwise; after a kill, so many calls may be lost in flight."""

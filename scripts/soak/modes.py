@@ -180,9 +180,7 @@ async def _killed(settings: Settings, server: Upstream, work: Path, chance: rand
     status, said = await rotoscope("recover", stood.folder)
     problems = [*wrong, *([f"recover: {said[-300:]}"] if status else []), *_said(crowd.canaries.all(), said)]
     written = verdict.read_traces(stood.folder, known, {})
-    for ledger in known:
-        left = ledger.outcomes["unsure"]
-        problems += ledger.problems(written.by_run[ledger.name], lost=left)
+    problems += verdict.killed_problems(known, written)
     lost = sum(call.finish_reason == "lost" for trace in written.all for call in trace.calls())
     print(
         f"killed after {crowd.done} of {settings.calls} requests, {in_flight} in flight for their clients: "

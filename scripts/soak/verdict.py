@@ -67,6 +67,18 @@ def trace_problems(ledgers: Sequence[RunLedger], written: Written) -> Iterator[s
             yield "a trace of no known run holds whole calls"
 
 
+def killed_problems(known: Sequence[RunLedger], written: Written) -> Iterator[str]:
+    """Yield the same of a gateway that was killed, which tells no names and may have lost what was in flight.
+
+    A run of which no client got anything whole leaves a trace in which nothing says that it is of this run.
+    """
+    told = [ledger for ledger in known if written.by_run[ledger.name]]
+    for ledger in told:
+        yield from ledger.problems(written.by_run[ledger.name], lost=ledger.outcomes["unsure"])
+    rest = RunLedger.of_all([ledger for ledger in known if not written.by_run[ledger.name]])
+    yield from rest.problems(list(written.unknown), lost=rest.outcomes["unsure"])
+
+
 def count_problems(written: Written, *, refused: int, calls: int) -> Iterator[str]:
     """Yield where the gateway took more or fewer requests for calls than there are in traces."""
     found = sum(map(attempts_in, written.all))
