@@ -21,6 +21,7 @@ from rotoscope.proxy.encodings import Undecodable, decoded
 from rotoscope.proxy.gateway import FindsRuns, Notice
 from rotoscope.proxy.headers import TO_THE_GATEWAY
 from rotoscope.proxy.intercept.again import Again, Came
+from rotoscope.proxy.intercept.behind import Behind, goes_through_another
 from rotoscope.proxy.intercept.hosts import Hosts
 from rotoscope.proxy.intercept.opening import Opening
 from rotoscope.proxy.intercept.tap import Tap
@@ -62,7 +63,8 @@ class Interceptor:
         self._taps: dict[str, Tap] = {}
         """The calls that are open, by the ids of their flows."""
         self.opening = Opening(notice=self._say)
-        self.addons = [self.opening]
+        self.behind = Behind(notice=self._say, passes=self._count)
+        self.addons = [self.opening, self.behind]
         """What mitmproxy calls besides."""
         self._said: set[str] = set()
         self.requests = 0
@@ -92,9 +94,8 @@ class Interceptor:
 
     def server_connect(self, data: server_hooks.ServerConnectionHookData) -> None:
         """Count connections that pass as they are."""
-        address = data.server.address
-        if address and not self._hosts.opens(*address[:2]) and len(self.unopened) < _MOST_HOSTS:
-            self.unopened[address[0]] += 1
+        if data.server.address and not goes_through_another(data.client):
+            self._count(*data.server.address[:2])
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Let pass as it comes what cannot be a call."""
@@ -134,6 +135,10 @@ class Interceptor:
             by_client = _client_left(flow)
             tap.break_off(by_client=by_client)
             self._look_back(tap, is_failed=not by_client)
+
+    def _count(self, host: str, port: int) -> None:
+        if not self._hosts.opens(host, port) and len(self.unopened) < _MOST_HOSTS:
+            self.unopened[host] += 1
 
     def _record(self, flow: http.HTTPFlow) -> None:
         request, body = flow.request, flow.request.raw_content or b""

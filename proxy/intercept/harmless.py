@@ -7,6 +7,7 @@ Some of it has no option; then a method of mitmproxy is replaced, the same in ve
 - A trailer behind a body in HTTP/1 is an error. It is left out (RFC 9110, 6.5.1).
 - An informational answer in HTTP/1 (103, 102) passes for the answer. It is left out, as mitmproxy does in HTTP/2.
 - A server of HTTP/2 that takes no further request (GOAWAY) has those broken off that it is still answering.
+- That another proxy refuses a connection is only logged.
 - All that is said in a tunnel inside of TLS, as a WebSocket's, is kept in memory until its end.
 """
 
@@ -25,8 +26,10 @@ import mitmproxy.proxy.server
 from h11._readers import ChunkedReader
 from mitmproxy import connection, ctx, tcp
 from mitmproxy.proxy import events
-from mitmproxy.proxy.layers.http import _http1, _http2, _http_h2
+from mitmproxy.proxy.layers.http import _http1, _http2, _http_h2, _upstream_proxy
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
+
+from rotoscope.proxy.intercept.behind import tell_of_refusals
 
 LONGEST_SILENCE_S = 24 * 3600
 """How long a connection may say nothing."""
@@ -48,6 +51,7 @@ def be_harmless() -> None:
     _replace(_http1.Http1Client, "read_headers", _skipping_informational)
     _replace(_http2.Http2Client, "handle_h2_event", _going_away_slowly)
     _replace(_http_h2.BufferedH2Connection, "_receive_goaway_frame", _staying_open)
+    _replace(_upstream_proxy.HttpUpstreamProxy, "receive_handshake_data", tell_of_refusals)
 
 
 class LeavesRoom:

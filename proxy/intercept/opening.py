@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from mitmproxy import connection, tls
 
+from rotoscope.proxy.intercept.behind import is_of_another
+
 _EARLY = "connection closed early"
 """What mitmproxy says where a client left before it had seen our certificate."""
 _UNTRUSTED = "Certificate verify failed"
@@ -69,6 +71,8 @@ class Opening:
 
     def tls_failed_server(self, data: tls.TlsData) -> None:
         """Leave a server to its clients that does not speak TLS with us."""
+        if is_of_another(data):
+            return
         who, error = Who(self._who(data).host, ()), data.conn.error or ""
         if _UNTRUSTED in error:
             self._leave(who, "its certificate is not trusted here; SSL_CERT_FILE names the authorities to trust")

@@ -121,6 +121,8 @@ def _nothing_recorded(interceptor: Interceptor, *, in_trouble: bool) -> str:
         reason = "what the recorder could not do is told above"
     elif interceptor.requests:
         reason = f"{counted(interceptor.requests, 'request')} came, none of them a call"
+    elif interceptor.behind.failed:
+        reason = "connections did not get through the proxy behind this one, which is told above"
     elif interceptor.opening.connections:
         hosts = _most(interceptor.opening.connections)
         reason = f"connections were opened and nothing was said, to {hosts}: its client may pin a certificate"
