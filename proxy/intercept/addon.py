@@ -125,16 +125,25 @@ class Interceptor:
         tap = self._taps.get(flow.id)
         if tap is not None and tap.is_refused:
             await self._send_as_it_came(flow, tap)
-        if self._taken(flow) is not None and tap is not None:
+        if self._taken(flow.id) is not None and tap is not None:
             tap.end()
             self._look_back(tap)
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Take note that one side has left."""
-        if (tap := self._taken(flow)) is not None:
+        if (tap := self._taken(flow.id)) is not None:
             by_client = _client_left(flow)
             tap.break_off(by_client=by_client)
             self._look_back(tap, is_failed=not by_client)
+
+    def client_disconnected(self, client: connection.Client) -> None:
+        """Take calls for failed whose connection ended without a word of them, because something raised."""
+        for flow_id in [flow_id for flow_id, tap in self._taps.items() if tap.client_id == client.id]:
+            tap = self._taken(flow_id)
+            assert tap is not None
+            tap.failure = tap.failure or "mitmproxy could not go on with its connection"
+            tap.break_off(by_client=False)
+            self._look_back(tap)
 
     def _count(self, host: str, port: int) -> None:
         if not self._hosts.opens(host, port) and len(self.unopened) < _MOST_HOSTS:
@@ -164,7 +173,7 @@ class Interceptor:
             request.headers.pop(name, None)
         is_changed = exchange.upstream_body is not plain
         came = Came(request.headers.copy(), body) if is_changed else None
-        self._taps[flow.id] = Tap(exchange, run, as_it_came=came, clock=self._clock)
+        self._taps[flow.id] = Tap(exchange, run, as_it_came=came, client_id=flow.client_conn.id, clock=self._clock)
         self._is_quiet.clear()
         if exchange.listens:
             request.headers["accept-encoding"] = "identity"
@@ -184,8 +193,8 @@ class Interceptor:
             self._say("a server refuses to be asked for the usage of response streams: it is asked no more")
         tap.take_whole(flow.response)
 
-    def _taken(self, flow: http.HTTPFlow) -> Tap | None:
-        tap = self._taps.pop(flow.id, None)
+    def _taken(self, flow_id: str) -> Tap | None:
+        tap = self._taps.pop(flow_id, None)
         if not self._taps:
             self._is_quiet.set()
         return tap

@@ -9,6 +9,7 @@ Some of it has no option; then a method of mitmproxy is replaced, the same in ve
 - A server of HTTP/2 that takes no further request (GOAWAY) has those broken off that it is still answering.
 - That another proxy refuses a connection is only logged.
 - All that is said in a tunnel inside of TLS, as a WebSocket's, is kept in memory until its end.
+- A connection on which something raises is left open and silent.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import h11
 import mitmproxy.proxy.server
 from h11._readers import ChunkedReader
 from mitmproxy import connection, ctx, tcp
-from mitmproxy.proxy import events
+from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layers.http import _http1, _http2, _http_h2, _upstream_proxy
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
@@ -59,9 +60,17 @@ class LeavesRoom:
 
     def client_connected(self, client: connection.Client) -> None:
         """Let the server connections of one client be as many as it has streams."""
-        handler = ctx.master.addons.get("proxyserver").connections.get(client.id)
-        if handler is not None:
+        if (handler := _handler_of(client)) is not None:
             handler.max_conns = defaultdict(lambda: asyncio.Semaphore(_MOST_CONNECTIONS))
+
+
+class EndsBroken:
+    """An addon that ends the connection of a client on which something raises, so that the client need not wait."""
+
+    def client_connected(self, client: connection.Client) -> None:
+        """Be there when something raises."""
+        if (handler := _handler_of(client)) is not None:
+            handler.layer = _Ending(handler.layer, client)
 
 
 class Forgets:
@@ -70,6 +79,25 @@ class Forgets:
     def tcp_message(self, flow: tcp.TCPFlow) -> None:
         """Forget what has passed."""
         flow.messages.clear()
+
+
+class _Ending:
+    """The outermost layer of a client's connection."""
+
+    def __init__(self, layer: Any, client: connection.Client) -> None:
+        self._layer = layer
+        self._client = client
+
+    def handle_event(self, event: events.Event) -> Iterator[Any]:
+        try:
+            yield from self._layer.handle_event(event)
+        except Exception:
+            yield commands.CloseConnection(self._client)  # and with it those to servers
+            raise
+
+
+def _handler_of(client: connection.Client) -> Any:
+    return ctx.master.addons.get("proxyserver").connections.get(client.id)
 
 
 class _WithoutTrailer(ChunkedReader):

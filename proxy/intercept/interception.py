@@ -14,7 +14,7 @@ from mitmproxy.addons import core, disable_h2c, next_layer, proxyserver, tlsconf
 
 from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.authority import Authority
-from rotoscope.proxy.intercept.harmless import OPTIONS, Forgets, LeavesRoom, be_harmless
+from rotoscope.proxy.intercept.harmless import OPTIONS, EndsBroken, Forgets, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts
 from rotoscope.proxy.intercept.modes import Mode
 from rotoscope.proxy.telling import tell_kind_of_error
@@ -80,6 +80,7 @@ def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: H
         _OwnAuthority(authority),
         upstream_auth.UpstreamAuth(),
         LeavesRoom(),
+        EndsBroken(),
         Forgets(),
         interceptor,
     )

@@ -20,7 +20,7 @@ from rotoscope.proxy.campaign import chosen_campaign
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.again import sending_again
-from rotoscope.proxy.intercept.harmless import OPTIONS, LeavesRoom, be_harmless
+from rotoscope.proxy.intercept.harmless import OPTIONS, EndsBroken, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.recording import Recording, recording
 from rotoscope.proxy.run import Finished
@@ -83,7 +83,7 @@ class RecordsRuns:
         self._interceptor = Interceptor(runs, self._hosts, notice=_log.warning, counting=counting, again=again)
         be_harmless()
         ctx.options.update(**{name: OPTIONS[name] for name in ("tcp_timeout",) if name in ctx.options})
-        ctx.master.addons.add(LeavesRoom(), self._interceptor)
+        ctx.master.addons.add(LeavesRoom(), EndsBroken(), self._interceptor)
         say(f"recording what is said to inference hosts to {how.folder}")
 
     async def done(self) -> None:

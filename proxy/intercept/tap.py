@@ -23,11 +23,15 @@ class Tap:
     is_refused = False
     """Whether the server refuses the request, perhaps for what the recorder has added to it."""
 
-    def __init__(self, exchange: Exchange, run: Run, *, as_it_came: Came | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, exchange: Exchange, run: Run, *, as_it_came: Came | None, client_id: str, clock: Callable[[], float]
+    ) -> None:
         """`as_it_came` is what came where the recorder has added something: then it may hold bytes of the answer back."""
         self.exchange = exchange
         self.run = run
         self.as_it_came = as_it_came
+        self.client_id = client_id
+        """The connection of its client, by mitmproxy's name of it."""
         self._shortens = as_it_came is not None
         self._clock = clock
         self._decoder: Decoder | None = None

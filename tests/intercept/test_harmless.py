@@ -17,7 +17,7 @@ from event_loops import in_event_loop
 from intercept.fronts import Certificates, Front, new_certificates
 from intercept.opened import opened
 from loopback import PATIENCE_S
-from mitmproxy import ctx
+from mitmproxy import ctx, http
 
 from rotoscope.proxy.intercept.harmless import LONGEST_SILENCE_S
 
@@ -105,6 +105,43 @@ async def test_a_connection_may_be_silent_for_a_day(certificates: Certificates, 
 
     assert timeouts == [LONGEST_SILENCE_S]
     assert LONGEST_SILENCE_S == mitmproxy.proxy.server.TCP_TIMEOUT == 24 * 3600
+
+
+class _Raises:
+    """An addon that lets something raise when an answer begins to pass."""
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        def pass_on(_: bytes) -> bytes:
+            raise RuntimeError
+
+        assert flow.response is not None
+        flow.response.stream = pass_on
+
+
+@in_event_loop
+async def test_a_connection_on_which_something_raises_is_not_left_open(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    server_is_left = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        ctx.master.addons.add(_Raises())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+        await reader.read()
+        server_is_left.set()
+        writer.close()
+
+    async with (
+        serving(serve, certificates, "http/1.1", tmp_path) as front,
+        opened(front, tmp_path / "journal") as one,
+        one.connected("1.1") as client,
+    ):
+        answer = await client.ask("GET", "/")
+        assert await answer.piece() == b""
+        await server_is_left.wait()
+
+    assert answer.status == 200
 
 
 @in_event_loop

@@ -361,6 +361,36 @@ async def test_a_server_that_breaks_off_breaks_off_for_the_client_too(front: Fro
     assert one.notices == ["a call failed: its server broke off, or could not be reached"]
 
 
+@both_versions
+@in_event_loop
+async def test_an_answer_that_cannot_be_unpacked_breaks_off_for_the_client(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    has_first = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=EVENT_STREAM | {"Content-Encoding": "gzip"})
+        await response.prepare(request)
+        await response.write(gzip.compress(sse(chat_chunk({"content": "one"})))[:-8])
+        await has_first.wait()
+        await response.write(bytes(1000))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one:
+        async with one.connected(version) as client:
+            came = await client.ask("POST", CHAT, JSON, body_of(STREAMED))
+            first = await came.piece()
+            has_first.set()
+            with pytest.raises((AssertionError, ConnectionError, ValueError, asyncio.IncompleteReadError)):
+                await came.piece()
+        (call,) = await one.calls()
+
+    assert first == sse(chat_chunk({"content": "one"}))
+    assert call.finish_reason == "error"
+    assert one.notices == ["a call failed: its body is not what its encoding says"]
+
+
 @in_event_loop
 async def test_a_plain_request_through_the_proxy_is_heard(front: Front, tmp_path: Path) -> None:
     server = Server(body_of(chat_answer()))

@@ -23,7 +23,7 @@ def recorder() -> Recorder:
 def tap_of(recorder: Recorder, body: object) -> Tap:
     exchange = recorder.request(CHAT, data := json.dumps(body).encode(), at_s=0.0)
     came = Came(http.Headers(), data) if exchange.upstream_body != data else None
-    return Tap(exchange, Run(recorder), as_it_came=came, clock=lambda: 1.0)
+    return Tap(exchange, Run(recorder), as_it_came=came, client_id="", clock=lambda: 1.0)
 
 
 def head(headers: dict[str, str]) -> http.Response:
