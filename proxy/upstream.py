@@ -7,6 +7,7 @@ client is that of the upstream with another origin, whatever prefix it has, and 
 from __future__ import annotations
 
 import re
+import ssl
 import urllib.request
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ def open_session(upstream: Upstream) -> aiohttp.ClientSession:
     """Open the pooled connections to the upstream; they add no header, keep no cookie and repeat no request."""
     keep_odd_bytes()
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_S),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_S, ssl=verifying()),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
@@ -97,6 +98,17 @@ def open_session(upstream: Upstream) -> aiohttp.ClientSession:
     # aiohttp repeats a GET when the server closed a kept connection; a recorder must not add requests of its own.
     session._retry_connection = False
     return session
+
+
+def verifying(authorities: str | None = None) -> ssl.SSLContext:
+    """Return what verifies servers by a file of authorities, or by those that are trusted here.
+
+    SSLKEYLOGFILE is left to the command: by what would be written there everybody reads what was said.
+    """
+    context = ssl.create_default_context(cafile=authorities)
+    context.set_alpn_protocols(["http/1.1"])
+    context.keylog_filename = None  # type: ignore[assignment]
+    return context
 
 
 def _proxy_of_environment(upstream: Upstream) -> str | None:

@@ -11,7 +11,7 @@ import aiohttp
 from mitmproxy import http
 from yarl import URL
 
-from rotoscope.proxy.upstream import CONNECT_TIMEOUT_S, MAX_HEADER_BYTES
+from rotoscope.proxy.upstream import CONNECT_TIMEOUT_S, MAX_HEADER_BYTES, verifying
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ async def sending_again(trusted: str, proxy: str | None) -> AsyncIterator[Again]
         max_line_size=MAX_HEADER_BYTES,
         max_field_size=MAX_HEADER_BYTES,
     ) as session:
-        yield Again(session, ssl.create_default_context(cafile=trusted), URL(proxy) if proxy else None)
+        yield Again(session, verifying(trusted), URL(proxy) if proxy else None)
 
 
 _NOT_SENT = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})

@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import mitmproxy.net.tls
 from mitmproxy import exceptions, master, options
 from mitmproxy.addons import core, disable_h2c, next_layer, proxyserver, tlsconfig, upstream_auth
 
@@ -117,7 +118,8 @@ def _why_not(server: Any, mode: Mode) -> str:
 
 
 def _be_silent() -> None:
-    """Let mitmproxy log nothing: what it says of a broken message repeats parts of it."""
+    """Let mitmproxy log nothing: what it says of a broken message repeats parts of it, and SSLKEYLOGFILE opens all."""
+    mitmproxy.net.tls.log_master_secret = None
     for name in ("mitmproxy", "hpack", "h2", "asyncio"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.CRITICAL)

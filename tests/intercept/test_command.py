@@ -129,6 +129,17 @@ async def test_the_files_of_the_authority_hold_no_key_and_go_with_the_run(
 
 
 @in_event_loop
+async def test_the_recorder_writes_down_no_secret_of_tls(front: Front, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    command = ["env", "-u", "SSLKEYLOGFILE", *python("print(ask(sys.argv[1]))", front)]
+
+    ended = await record(tmp_path, front, command, SSLKEYLOGFILE=str(keys))
+
+    assert ended.out == "done\n"
+    assert not keys.exists() or b"SECRET" not in keys.read_bytes()
+
+
+@in_event_loop
 async def test_a_command_that_cannot_be_started_leaves_nothing(front: Front, tmp_path: Path) -> None:
     ended = await record(tmp_path, front, ["/no/such/command"])
 

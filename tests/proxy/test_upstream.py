@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from loopback import RawUpstream, serving_bytes
 
-from rotoscope.proxy.upstream import CONNECT_TIMEOUT_S, open_session, upstream_as_is, upstream_given
+from rotoscope.proxy.upstream import CONNECT_TIMEOUT_S, open_session, upstream_as_is, upstream_given, verifying
 from rotoscope.traces.errors import UnusableInput
 
 GATEWAY = "http://127.0.0.1:4000"
@@ -113,3 +114,9 @@ def test_only_connecting_has_a_limit_of_time() -> None:
             return session.timeout.total, session.timeout.sock_read, session.timeout.sock_connect
 
     assert asyncio.run(limits()) == (None, None, CONNECT_TIMEOUT_S)
+
+
+def test_no_secret_of_tls_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+
+    assert verifying().keylog_filename is None
