@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from mitmproxy import certs
 
 from rotoscope.proxy.intercept.hosts import Hosts
+from rotoscope.traces.errors import UnusableInput
 
 BUNDLE_VARIABLES = (
     "SSL_CERT_FILE",  # OpenSSL and what is built on it, Python's ssl, httpx, Go, rustls-native-certs
@@ -65,22 +66,40 @@ class Authority:
 def authority(environment: Mapping[str, str], *, hosts: Hosts | None = None) -> Iterator[Authority]:
     """Make an authority for as long as the block runs; `environment` says what its clients trust already.
 
-    Where hosts are given it is good for no others.
+    Where hosts are given it is good for no others. Raises UnusableInput where its files cannot be written.
     """
-    with tempfile.TemporaryDirectory(prefix="rotoscope-ca-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        store, own = _new_store(folder / "parameters.pem", [] if hosts is None else hosts.domains)
-        certificate = _written(folder / "authority.pem", own)
-        trusted = _written(folder / "trusted.pem", _trusted_here(environment))
-        variables = {CA_FILE_VARIABLE: str(certificate)}
-        for variable in BUNDLE_VARIABLES:
-            known = _contents(environment.get(variable)) or trusted.read_bytes()
-            variables[variable] = str(_written(folder / f"{variable.lower()}.pem", known + own))
-        for variable in EXTRA_VARIABLES:
-            known = _contents(environment.get(variable))
-            variables[variable] = str(_written(folder / f"{variable.lower()}.pem", known + own))
-        yield Authority(store, certificate, trusted, variables)
+    with contextlib.ExitStack() as until_the_end:
+        try:
+            folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="rotoscope-ca-")))
+            made = _made(folder, environment, [] if hosts is None else hosts.domains)
+            _let_read(folder)
+        except OSError as error:
+            raise UnusableInput(
+                f"certificates for the command cannot be written to a temporary folder: {error.strerror}; "
+                "TMPDIR names another one"
+            ) from error
+        yield made
+
+
+def _made(folder: Path, environment: Mapping[str, str], domains: list[str]) -> Authority:
+    store, own = _new_store(folder / "parameters.pem", domains)
+    certificate = _written(folder / "authority.pem", own)
+    trusted = _written(folder / "trusted.pem", _trusted_here(environment))
+    variables = {CA_FILE_VARIABLE: str(certificate)}
+    for variable in BUNDLE_VARIABLES:
+        known = _contents(environment.get(variable)) or trusted.read_bytes()
+        variables[variable] = str(_written(folder / f"{variable.lower()}.pem", known + own))
+    for variable in EXTRA_VARIABLES:
+        known = _contents(environment.get(variable))
+        variables[variable] = str(_written(folder / f"{variable.lower()}.pem", known + own))
+    return Authority(store, certificate, trusted, variables)
+
+
+def _let_read(folder: Path) -> None:
+    """Let everybody read what is in a folder and nobody else write it, whatever the umask: it says who is trusted."""
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    folder.chmod(0o755)
 
 
 def _new_store(parameters: Path, domains: list[str]) -> tuple[certs.CertStore, bytes]:

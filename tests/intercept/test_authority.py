@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
 import ssl
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from mitmproxy import certs
 
 from rotoscope.proxy.intercept.authority import LIFETIME, authority
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
+from rotoscope.traces.errors import UnusableInput
 
 
 def is_trusted(store: certs.CertStore, certificate: Path, name: str) -> bool:
@@ -71,11 +74,23 @@ def test_it_ends_by_itself() -> None:
         assert certificate.notafter - datetime.datetime.now(datetime.UTC) <= LIFETIME
 
 
-def test_everybody_may_read_its_files_and_no_key_is_in_them() -> None:
-    with authority({}) as made:
-        files = list(made.certificate.parent.iterdir())
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_everybody_may_read_its_files_that_none_but_us_may_write_and_no_key_is_in_them(umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with authority({}) as made:
+            files = list(made.certificate.parent.iterdir())
 
-        assert made.certificate.parent.stat().st_mode & 0o777 == 0o755
-        assert all(b"PRIVATE KEY" not in file.read_bytes() for file in files)
-        assert all(file.stat().st_mode & 0o444 == 0o444 for file in files)
+            assert made.certificate.parent.stat().st_mode & 0o777 == 0o755
+            assert all(b"PRIVATE KEY" not in file.read_bytes() for file in files)
+            assert {file.stat().st_mode & 0o777 for file in files} == {0o644}
+    finally:
+        os.umask(before)
     assert not made.certificate.parent.exists()
+
+
+def test_that_its_files_cannot_be_written_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+
+    with pytest.raises(UnusableInput, match="cannot be written to a temporary folder: No such file"), authority({}):
+        pass
