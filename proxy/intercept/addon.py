@@ -62,7 +62,7 @@ class Interceptor:
         self._clock = clock
         self._taps: dict[str, Tap] = {}
         """The calls that are open, by the ids of their flows."""
-        self.opening = Opening(notice=self._say)
+        self.opening = Opening(hosts, notice=self._say, passes=self._count)
         self.behind = Behind(notice=self._say, passes=self._count)
         self.addons = [self.opening, self.behind]
         """What mitmproxy calls besides."""

@@ -82,9 +82,18 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def connected(
-    url: str, version: str, *, trusted: Path | str, proxy: str | None = None, alpn: Sequence[str] | None = None
+    url: str,
+    version: str,
+    *,
+    trusted: Path | str,
+    proxy: str | None = None,
+    alpn: Sequence[str] | None = None,
+    name: str | None = None,
 ) -> AsyncIterator[Connection]:
-    """Connect to the server of a URL. Raises ssl.SSLError where its certificate is not trusted."""
+    """Connect to the server of a URL, and ask there for one of another `name` if there is one.
+
+    Raises ssl.SSLError where its certificate is not trusted.
+    """
     target = urlsplit(url)
     assert target.hostname is not None
     first = urlsplit(proxy) if proxy else target
@@ -96,7 +105,7 @@ async def connected(
         if target.scheme == "https":
             context = ssl.create_default_context(cafile=trusted)
             context.set_alpn_protocols(alpn or (["h2"] if version == "2" else ["http/1.1"]))
-            await writer.start_tls(context, server_hostname=target.hostname)
+            await writer.start_tls(context, server_hostname=name or target.hostname)
             certificate = fingerprint(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
         yield Connection(reader, writer, target.netloc, certificate)
     finally:

@@ -17,6 +17,7 @@ from intercept.asking import VERSIONS, Headers, connected
 from intercept.fronts import Front
 from intercept.opened import opened
 from loopback import CHAT, STREAMED, STREAMED_WITH_USAGE, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
+from mitmproxy import ctx
 
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 
@@ -452,6 +453,42 @@ async def test_a_client_that_pins_its_certificate_fails_once_and_is_tunnelled_fr
     (line,) = one.notices
     assert line.startswith("connections to localhost are no longer opened, so its calls are not recorded: ")
     assert "\n" not in line
+
+
+@in_event_loop
+async def test_a_client_that_looks_at_the_certificate_behind_the_handshake_is_tunnelled_in_the_end(
+    front: Front, tmp_path: Path
+) -> None:
+    async with opened(front, tmp_path / "journal") as one:
+        for number in range(3):
+            async with one.connected("1.1"):
+                while one.interceptor.opening.connections["localhost"] <= number:  # noqa: ASYNC110 - no event tells
+                    await asyncio.sleep(0.005)
+            while ctx.master.addons.get("proxyserver").connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        async with one.connected_closed() as client:
+            certificate = client.certificate
+
+    assert certificate == front.certificates.fingerprint
+    (line,) = one.notices
+    assert "its client pins a certificate" in line
+
+
+@in_event_loop
+async def test_an_opened_host_that_is_asked_for_another_server_is_not_opened(front: Front, tmp_path: Path) -> None:
+    async with opened(front, tmp_path / "journal", hosts=chosen_hosts([f"127.0.0.1:{front.port}"])) as one:
+        asking = connected(
+            f"https://127.0.0.1:{front.port}",
+            "1.1",
+            trusted=front.certificates.authority,
+            proxy=one.proxy,
+            name="localhost",
+        )
+        async with asking as client:
+            certificate = client.certificate
+
+    assert certificate == front.certificates.fingerprint
+    assert (dict(one.interceptor.unopened), one.notices) == ({"localhost": 1}, [])
 
 
 @in_event_loop
