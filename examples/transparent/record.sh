@@ -27,7 +27,7 @@ path=$(command -v "$rotoscope") || {
     echo "there is no '$rotoscope': name the one of the environment with mitmproxy, as in ROTOSCOPE=/path/to/bin/rotoscope" >&2
     exit 2
 }
-sudo=""
-[ "$(id -u)" = 0 ] || sudo="sudo -E"
 set -f
-exec $sudo "$path" record --intercept --intercept-mode namespace $options "$@"
+set -- "$path" record --intercept --intercept-mode namespace $options "$@"
+[ "$(id -u)" = 0 ] || set -- sudo -E env "PATH=$PATH" "$@" # sudo has a PATH of its own, on which the agent may not be
+exec "$@"

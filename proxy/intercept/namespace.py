@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import ipaddress
 import os
-import pwd
 import re
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rotoscope.proxy.intercept.caller import as_root, caller_of_sudo, home_of, may_be_root
 from rotoscope.traces.errors import UnusableInput
 
 PORTS = (80, 443)
@@ -31,6 +31,8 @@ _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 _OF_NAMESPACES = Path("/etc/netns")
 _NETWORKS = ipaddress.IPv4Network("198.18.0.0/15")
 """Addresses that are nobody's (RFC 2544)."""
+_OF_ROOT = ":/usr/local/sbin:/usr/sbin:/sbin"
+"""Where programs of root are, besides what PATH names."""
 _RESOLVERS = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 
 
@@ -56,22 +58,22 @@ class Namespace:
         """Return a command that runs inside, as who called sudo, and its environment. Raises UnusableInput."""
         if shutil.which(command[0], path=environment.get("PATH")) is None:
             raise UnusableInput(f"the command {command[0]!r} cannot be started: no such file or directory")
-        entering = ["ip", "netns", "exec", self.name]
+        entering = [_program("ip"), "netns", "exec", self.name]
         caller = caller_of_sudo(environment)
         if caller is None:
             return [*entering, *command], dict(environment)
-        entering += ["setpriv", f"--reuid={caller.pw_uid}", f"--regid={caller.pw_gid}", "--init-groups", "--"]
-        home = {"HOME": caller.pw_dir, "USER": caller.pw_name, "LOGNAME": caller.pw_name}
-        return [*entering, *command], {**environment, **home}
+        entering += [_program("setpriv"), f"--reuid={caller.pw_uid}", f"--regid={caller.pw_gid}", "--init-groups", "--"]
+        return [*entering, *command], {**environment, **home_of(caller)}
 
     def lead_to(self, port: int, ports: Sequence[int]) -> None:
         """Lead connections from inside to a port of the host's. Raises UnusableInput."""
         to_us = ("-p", "tcp", "--dport", str(port))
-        self._add("filter", "INPUT", "-d", self.outside, *to_us, "!", "-i", self.interface, "-j", "DROP")
-        self._add("filter", "INPUT", "-i", self.interface, *to_us, "-j", "ACCEPT")
-        for led in ports:
-            of_them = ("-i", self.interface, "-p", "tcp", "--dport", str(led))
-            self._add("nat", "PREROUTING", *of_them, "-j", "REDIRECT", "--to-ports", str(port))
+        with as_root():
+            self._add("filter", "INPUT", "-d", self.outside, *to_us, "!", "-i", self.interface, "-j", "DROP")
+            self._add("filter", "INPUT", "-i", self.interface, *to_us, "-j", "ACCEPT")
+            for led in ports:
+                of_them = ("-i", self.interface, "-p", "tcp", "--dport", str(led))
+                self._add("nat", "PREROUTING", *of_them, "-j", "REDIRECT", "--to-ports", str(port))
 
     def make(self) -> None:
         """Make it, and join it to the host. Raises UnusableInput."""
@@ -128,38 +130,33 @@ def namespace() -> Iterator[Namespace]:
             _take_away(made.name)
 
 
-def caller_of_sudo(environment: Mapping[str, str]) -> pwd.struct_passwd | None:
-    """Return who called sudo, None where it was nobody."""
-    uid = environment.get("SUDO_UID", "0")
-    if not uid.isdecimal() or uid == "0":
-        return None
-    try:
-        return pwd.getpwuid(int(uid))
-    except KeyError:
-        return None
-
-
 _ANSWERS = ("-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED")
 
 
 def _need_what_it_takes() -> None:
-    missing = [program for program in ("ip", "iptables", "iptables-save") if shutil.which(program) is None]
-    if missing:
-        raise UnusableInput(f"--intercept-mode namespace needs {' and '.join(missing)}: install iproute2 and iptables")
-    if os.geteuid() != 0:
+    if not may_be_root():
         raise UnusableInput(
             "--intercept-mode namespace needs root, to make a network namespace: "
-            "call it by sudo; the command runs as yourself all the same"
+            "call it by sudo -E; the command runs as yourself all the same"
         )
+    missing = [program for program in ("ip", "iptables", "iptables-save") if _program(program) == program]
+    if missing:
+        raise UnusableInput(f"--intercept-mode namespace needs {' and '.join(missing)}: install iproute2 and iptables")
+
+
+def _program(name: str) -> str:
+    """Return where a program is, also if it is where a person's PATH does not lead; its name where it is nowhere."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}{_OF_ROOT}") or name
 
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Let no other recording make or take away a namespace meanwhile."""
-    _STATE.mkdir(mode=0o700, exist_ok=True)
-    with open(_STATE / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    """Be root, and let no other recording make or take away a namespace meanwhile."""
+    with as_root():
+        _STATE.mkdir(mode=0o700, exist_ok=True)
+        with open(_STATE / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def _forward() -> None:
@@ -237,7 +234,9 @@ def _contents(path: Path) -> str:
 
 def _run(*command: str) -> None:
     """Run a program that has to succeed; signals of the terminal are not for it. Raises UnusableInput."""
-    done = subprocess.run(command, check=False, capture_output=True, text=True, start_new_session=True)
+    done = subprocess.run(
+        [_program(command[0]), *command[1:]], check=False, capture_output=True, text=True, start_new_session=True
+    )
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or ["it does not say why"]
         raise UnusableInput(f"no network namespace can be made: {' '.join(command[:3])}: {reason[0]}")
@@ -245,4 +244,5 @@ def _run(*command: str) -> None:
 
 def _out(*command: str) -> str:
     """Return what a program says; nothing where it fails."""
+    command = (_program(command[0]), *command[1:])
     return subprocess.run(command, check=False, capture_output=True, text=True, start_new_session=True).stdout

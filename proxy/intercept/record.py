@@ -16,6 +16,7 @@ from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.again import sending_again
 from rotoscope.proxy.intercept.authority import authority
+from rotoscope.proxy.intercept.caller import as_root
 from rotoscope.proxy.intercept.environment import led_through
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.intercept.interception import intercepting
@@ -61,11 +62,10 @@ def intercepted(
     """
     chosen = chosen_mode(mode, os.environ)
     options = InterceptOptions(command, how, chosen_hosts(hosts), chosen, campaign, asks_usage)
-    run = begin(claim(how.folder), campaign, tokenizer=how.tokenizer_name, keeps_names=how.names is not None)
-    return asyncio.run(_run(options, run))
+    return asyncio.run(_run(options))
 
 
-async def _run(options: InterceptOptions, run: RecordedRun) -> int:
+async def _run(options: InterceptOptions) -> int:
     ended: list[Finished] = []
     child = Child()
     core_limit = resource.getrlimit(resource.RLIMIT_CORE)  # the command keeps its own
@@ -75,6 +75,7 @@ async def _run(options: InterceptOptions, run: RecordedRun) -> int:
         _surroundings(options.mode) as space,
         authority(os.environ, hosts=options.hosts) as trusted,
     ):
+        run = _begun(options)
         mode = options.mode if space is None else replace(options.mode, host=space.outside)
         async with (
             recording(
@@ -101,13 +102,19 @@ async def _run(options: InterceptOptions, run: RecordedRun) -> int:
                 if space is not None:
                     space.lead_to(addresses[0][1], sorted({*PORTS, *options.hosts.ports}))
                     command, environment = space.entered(command, environment)
-                await child.start(command, environment, core_limit=core_limit)
+                with as_root() if space is not None else contextlib.nullcontext():
+                    await child.start(command, environment, core_limit=core_limit)
                 status = await child.wait()
                 await interceptor.stop(drain_s=DRAIN_S)
     lines = [line for finished in ended for line in about(finished)]
     for line in lines or [_nothing_recorded(interceptor, in_trouble=bool(run.recorder.trouble))]:
         say(line)
     return status
+
+
+def _begun(options: InterceptOptions) -> RecordedRun:
+    how = options.recording
+    return begin(claim(how.folder), options.campaign, tokenizer=how.tokenizer_name, keeps_names=how.names is not None)
 
 
 def _surroundings(mode: Mode) -> contextlib.AbstractContextManager[Namespace | None]:

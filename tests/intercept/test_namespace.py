@@ -8,6 +8,7 @@ import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -125,6 +126,7 @@ def test_nothing_is_left_when_a_step_fails(tmp_path: Path, python: Path, certifi
     assert "no network namespace can be made: iptables" in done.stderr
     assert "no such rule" in done.stderr
     assert not (tmp_path / "began").exists()
+    assert list((tmp_path / "recordings").iterdir()) == []
     assert (tmp_path / "after").read_text() == (tmp_path / "before").read_text()
 
 
@@ -147,6 +149,25 @@ def test_two_recordings_at_once_do_not_end_each_other(tmp_path: Path, python: Pa
     assert (tmp_path / "after").read_text() == (tmp_path / "before").read_text()
 
 
+def test_what_is_recorded_by_sudo_belongs_to_who_called_it(python: Path, certificates: Certificates) -> None:
+    need_namespaces()
+    nobody = pwd.getpwnam("nobody")
+    acting = (
+        "import os; from rotoscope.proxy.intercept.caller import act_as_caller; act_as_caller(); os._exit(os.geteuid())"
+    )
+    by_sudo = os.environ | {"SUDO_UID": str(nobody.pw_uid)}
+    if not subprocess.run([sys.executable, "-c", acting], env=by_sudo, check=False).returncode:
+        pytest.skip("this environment can be read by root alone")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        os.chown(name, nobody.pw_uid, nobody.pw_gid)
+        said = f"SUDO_UID={nobody.pw_uid} record sh -c 'id -un; stat -c %u recordings recordings/*';"
+        done = on_a_host(TWICE.format(said), Path(name), python, certificates)
+        before, after = (Path(name, file).read_text() for file in ("before", "after"))
+
+    assert done.stdout.split() == ["nobody", str(nobody.pw_uid), str(nobody.pw_uid)], done.stderr
+    assert before == after
+
+
 def test_a_command_runs_as_who_called_sudo() -> None:
     nobody = pwd.getpwnam("nobody")
 
@@ -154,23 +175,17 @@ def test_a_command_runs_as_who_called_sudo() -> None:
         ["sh", "-c", "id"], {"PATH": os.environ["PATH"], "SUDO_UID": str(nobody.pw_uid)}
     )
 
-    entering = [
-        "ip",
-        "netns",
-        "exec",
-        "rotoscope-12",
-        "setpriv",
-        f"--reuid={nobody.pw_uid}",
-        f"--regid={nobody.pw_gid}",
-    ]
-    assert command == [*entering, "--init-groups", "--", "sh", "-c", "id"]
+    in_it = ["netns", "exec", "rotoscope-12"]
+    as_nobody = [f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--init-groups", "--"]
+    assert (Path(command[0]).name, Path(command[4]).name) == ("ip", "setpriv")
+    assert [*command[1:4], *command[5:]] == [*in_it, *as_nobody, "sh", "-c", "id"]
     assert (environment["USER"], environment["HOME"]) == ("nobody", nobody.pw_dir)
 
 
 def test_a_command_of_root_runs_as_root() -> None:
     command, _ = MADE.entered(["sh"], {"PATH": os.environ["PATH"]})
 
-    assert command == ["ip", "netns", "exec", "rotoscope-12", "sh"]
+    assert command[1:] == ["netns", "exec", "rotoscope-12", "sh"]
 
 
 def test_a_command_that_is_not_there_is_refused() -> None:

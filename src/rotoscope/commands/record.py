@@ -65,6 +65,7 @@ def record(
 
     from rotoscope.proxy.addresses import chosen_upstream
     from rotoscope.proxy.campaign import chosen_campaign
+    from rotoscope.proxy.intercept.caller import act_as_caller
     from rotoscope.proxy.intercept.needs import need_mitmproxy, refuse_beside
     from rotoscope.proxy.names_file import names_file
     from rotoscope.proxy.record import RecordOptions
@@ -82,6 +83,8 @@ def record(
     if intercept:
         refuse_beside({"--upstream": upstream, "--measure": measure, "--each": each})
         need_mitmproxy()
+        if intercept_mode == "namespace":
+            act_as_caller()
     elif intercept_host or intercept_mode != "regular":
         raise UnusableInput("--intercept-host and --intercept-mode are for --intercept: give that too")
     counter = chosen_tokenizer(tokenizer)
