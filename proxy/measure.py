@@ -58,6 +58,10 @@ Form: TypeAlias = Callable[[Asked, Mapping[str, str]], Awaitable[list[int]]]
 """Gives the ids of a prompt; takes the client's key."""
 
 
+_CLOSED = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientConnectionResetError)
+"""What may be said of a connection that the server closed: by what was being written or read then."""
+
+
 class Unmeasurable(Exception):
     """The server does not answer as the form asked for wants; the text says what it did."""
 
@@ -188,7 +192,7 @@ class Measurer:
         """Ask; once more where the server closed a kept connection just then, as this changes nothing there."""
         try:
             return await self._posted(path, body, headers)
-        except aiohttp.ServerDisconnectedError:
+        except _CLOSED:
             return await self._posted(path, body, headers)
 
     async def _posted(self, path: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,6 +218,26 @@ def test_server_that_closes_a_connection_is_asked_once_more() -> None:
 
     assert (missed, prompt.ids) == (0, [[1, 2]])
     assert seen == ["/apply-template", "/apply-template", "/tokenize", "/tokenize"]
+
+
+def test_server_that_resets_a_connection_while_it_is_asked_is_asked_once_more() -> None:
+    seen: list[str] = []
+
+    async def resetting(request: web.Request) -> web.StreamResponse:
+        seen.append(request.path)
+        if len(seen) == 1:
+            assert request.transport is not None
+            connection = request.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            request.transport.abort()
+        await request.read()
+        return web.json_response({"prompt": "hello", "tokens": [1, 2]})
+
+    prompt = Prompt({"messages": [{"role": "user", "content": "x" * 900_000}]})
+    missed, said = measured(resetting, prompt)
+
+    assert (missed, said, prompt.ids) == (0, [], [[1, 2]])
+    assert seen == ["/apply-template", "/apply-template", "/tokenize"]
 
 
 def test_server_that_is_gone_leaves_the_prompt_unmeasured() -> None:
