@@ -10,7 +10,6 @@ import contextlib
 import datetime
 import inspect
 import ssl
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from mitmproxy import certs
 
 from rotoscope.proxy.intercept.hosts import Hosts
+from rotoscope.proxy.intercept.leftovers import temporary_folder
 from rotoscope.traces.errors import UnusableInput
 
 BUNDLE_VARIABLES = (
@@ -70,7 +70,7 @@ def authority(environment: Mapping[str, str], *, hosts: Hosts | None = None) -> 
     """
     with contextlib.ExitStack() as until_the_end:
         try:
-            folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="rotoscope-ca-")))
+            folder = until_the_end.enter_context(temporary_folder())
             made = _made(folder, environment, [] if hosts is None else hosts.domains)
             _let_read(folder)
         except OSError as error:
