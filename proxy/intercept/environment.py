@@ -17,12 +17,16 @@ def proxy_of(environment: Mapping[str, str]) -> str | None:
     return None
 
 
-def led_through(environment: Mapping[str, str], host: str, port: int, *, is_direct: bool = True) -> dict[str, str]:
+def led_through(
+    environment: Mapping[str, str], host: str, port: int, *, asks_for: str | None = None, is_direct: bool = True
+) -> dict[str, str]:
     """Return an environment whose clients take a proxy for all servers; what `NO_PROXY` leaves out stays left out.
 
+    `asks_for` is the USER:PASSWORD that the proxy wants, whose characters a URL has to allow.
     Where it is not direct, because another proxy is behind it, servers of `http` are asked through it only if they were
     asked through one before: they may be of this machine, which the other proxy cannot reach.
     """
     always = ("HTTPS_PROXY", "https_proxy")
     names = [name for name in PROXY_VARIABLES if is_direct or name in always or environment.get(name)]
-    return {**environment, **dict.fromkeys(names, f"http://{host}:{port}"), NODE_USES_PROXY: "1"}
+    url = f"http://{asks_for}@{host}:{port}" if asks_for else f"http://{host}:{port}"
+    return {**environment, **dict.fromkeys(names, url), NODE_USES_PROXY: "1"}

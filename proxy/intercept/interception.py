@@ -11,7 +11,7 @@ from typing import Any
 
 import mitmproxy.net.tls
 from mitmproxy import exceptions, master, options
-from mitmproxy.addons import core, disable_h2c, next_layer, proxyserver, tlsconfig, upstream_auth
+from mitmproxy.addons import core, disable_h2c, next_layer, proxyauth, proxyserver, tlsconfig, upstream_auth
 
 from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.authority import Authority
@@ -66,6 +66,7 @@ def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: H
         "listen_host": mode.host,
         "listen_port": mode.port,
         "upstream_auth": mode.upstream_auth,
+        "proxyauth": mode.asks_for,
         "ssl_verify_upstream_trusted_ca": str(authority.trusted),
         "allow_hosts": hosts.regexes,
         "upstream_cert": False,  # its names may be some that the authority is not for
@@ -80,6 +81,7 @@ def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: H
         next_layer.NextLayer(),
         _OwnAuthority(authority),
         upstream_auth.UpstreamAuth(),
+        proxyauth.ProxyAuth(),
         LeavesRoom(),
         EndsBroken(),
         Forgets(),

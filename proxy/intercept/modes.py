@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -29,6 +30,8 @@ class Mode:
     """USER:PASSWORD of the proxy behind."""
     behind: str | None = field(default=None, repr=False)
     """The URL of the proxy behind."""
+    asks_for: str | None = field(default=None, repr=False)
+    """USER:PASSWORD that clients have to bring, lest everybody on this machine goes on with those of the proxy behind."""
     makes_namespace: bool = False
     """Whether the command runs in a network namespace, whose connections are led there."""
 
@@ -87,11 +90,12 @@ def _behind(url: str, host: str, port: int) -> Mode:
     parsed = urlsplit(url if "//" in url else f"http://{url}")
     if parsed.scheme not in ("http", "https") or not parsed.hostname or not _has_port(parsed):
         raise UnusableInput("the proxy to go through is none of HTTP: give one like 'http://proxy.example.com:3128'")
-    auth = None
+    auth = asks_for = None
     if parsed.username is not None:
         auth = f"{unquote(parsed.username)}:{unquote(parsed.password or '')}"
+        asks_for = f"rotoscope:{secrets.token_hex(16)}"
     address = parsed.netloc.rpartition("@")[2]
-    return Mode(f"upstream:{parsed.scheme}://{address}", host, port, auth, parsed.geturl())
+    return Mode(f"upstream:{parsed.scheme}://{address}", host, port, auth, parsed.geturl(), asks_for)
 
 
 def _has_port(parsed: SplitResult) -> bool:

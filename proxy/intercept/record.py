@@ -98,7 +98,9 @@ async def _run(options: InterceptOptions) -> int:
                 say(f"recording what is said to inference hosts to {run.place and run.place.trace}")
                 command, environment = options.command, {**os.environ, **trusted.variables}
                 if mode.is_asked:
-                    environment = led_through(environment, *addresses[0], is_direct=mode.behind is None)
+                    environment = led_through(
+                        environment, *addresses[0], asks_for=mode.asks_for, is_direct=mode.behind is None
+                    )
                 if space is not None:
                     space.lead_to(addresses[0][1], sorted({*PORTS, *options.hosts.ports}))
                     command, environment = space.entered(command, environment)

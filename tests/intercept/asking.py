@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -101,7 +102,7 @@ async def connected(
     try:
         certificate = ""
         if proxy:
-            await _tunnel(reader, writer, target.netloc)
+            await _tunnel(reader, writer, target.netloc, first.netloc.rpartition("@")[0])
         if target.scheme == "https":
             context = ssl.create_default_context(cafile=trusted)
             context.set_alpn_protocols(alpn or (["h2"] if version == "2" else ["http/1.1"]))
@@ -112,10 +113,13 @@ async def connected(
         writer.transport.abort()
 
 
-async def _tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authority: str) -> None:
-    writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
+async def _tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authority: str, user: str) -> None:
+    token = base64.b64encode(user.encode()).decode()
+    with_user = f"Proxy-Authorization: Basic {token}\r\n" if user else ""
+    writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{with_user}\r\n".encode())
     head = await reader.readuntil(b"\r\n\r\n")
-    assert b" 200 " in head.split(b"\r\n")[0], head
+    if b" 200 " not in head.split(b"\r\n")[0]:
+        raise ConnectionRefusedError(head)
 
 
 class _Http1:

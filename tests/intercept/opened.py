@@ -80,6 +80,7 @@ async def opened(
             try:
                 async with intercepting(interceptor, how, trusted, chosen) as addresses:
                     host, port = addresses[0]
-                    yield Opened(f"http://{host}:{port}", trusted, interceptor, notices, front, recorder)
+                    user = f"{how.asks_for}@" if how.asks_for else ""
+                    yield Opened(f"http://{user}{host}:{port}", trusted, interceptor, notices, front, recorder)
             finally:
                 recorder.close()

@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import contextlib
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from event_loops import in_event_loop
-from intercept.asking import VERSIONS
+from intercept.asking import VERSIONS, connected
 from intercept.fronts import Front
 from intercept.opened import opened
+from intercept.other_proxy import PASSWORD, other_proxy
 from loopback import CHAT, STREAMED, WHOLE, chat_answer, chat_chunk, sse
 
 from rotoscope.proxy.intercept.hosts import Hosts
 
 JSON = [("content-type", "application/json")]
-PASSWORD = "secret of the proxy"
-TOKEN = base64.b64encode(f"me:{PASSWORD}".encode())
 
 both_versions = pytest.mark.parametrize("version", VERSIONS)
-
-
-@dataclass
-class OtherProxy:
-    """Lets those through to a server that know the password."""
-
-    url: str = ""
-    connected: list[bytes] = field(default_factory=list)
-    """Where to, for each connection that passed."""
-    refused: int = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
-        head = await reader.readuntil(b"\r\n\r\n")
-        method, target = head.split(b" ")[:2]
-        if method != b"CONNECT" or b"Proxy-Authorization: Basic " + TOKEN not in head:
-            self.refused += 1
-            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
-            writer.close()
-            return
-        self.connected.append(target)
-        host, port = target.decode().rsplit(":", 1)
-        other_reader, other_writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-
-
-@contextlib.asynccontextmanager
-async def other_proxy() -> AsyncIterator[OtherProxy]:
-    """Run a proxy that asks for a password; its URL holds that."""
-    proxy = OtherProxy()
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    async with server:
-        proxy.url = f"http://me:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        yield proxy
 
 
 async def answer(_: web.Request) -> web.StreamResponse:
@@ -155,3 +106,21 @@ async def test_a_wrong_password_is_not_told(front: Front, tmp_path: Path) -> Non
     assert through.status == 502
     assert proxy.refused > 0
     assert [line for line in one.notices if PASSWORD in line or "wrong" in line] == []
+
+
+@in_event_loop
+async def test_nobody_else_on_this_machine_goes_on_with_its_password(front: Front, tmp_path: Path) -> None:
+    async with (
+        other_proxy() as proxy,
+        front.of(answer),
+        opened(front, tmp_path / "journal", environment={"https_proxy": proxy.url}) as one,
+    ):
+        stranger = f"http://{one.proxy.rpartition('@')[2]}"
+        with pytest.raises(ConnectionRefusedError, match="407"):
+            async with connected(front.url, "1.1", trusted=one.authority.certificate, proxy=stranger):
+                pass
+        async with connected(stranger, "1.1", trusted="") as client:
+            plain = await client.ask_whole("GET", f"{front.url}/v1/models".replace("https", "http"))
+
+    assert plain.status == 407
+    assert (proxy.connected, proxy.refused) == ([], 0)

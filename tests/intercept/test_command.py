@@ -19,6 +19,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from event_loops import in_event_loop
 from intercept.agents import intercepting
 from intercept.fronts import Front
+from intercept.other_proxy import other_proxy
 from loopback import CHAT, WHOLE, Handler, chat_answer
 from rotoscope_process import Ended
 
@@ -149,6 +150,16 @@ async def test_a_command_that_cannot_be_started_leaves_nothing(front: Front, tmp
     )
     assert files_below(tmp_path) == []
     assert list((tmp_path / "home").iterdir()) == []
+
+
+@in_event_loop
+async def test_a_command_whose_proxy_wants_a_password_is_recorded(front: Front, tmp_path: Path) -> None:
+    async with other_proxy() as proxy:
+        ended = await record(tmp_path, front, python("print(ask(sys.argv[1]))", front), HTTPS_PROXY=proxy.url)
+
+    assert (ended.status, ended.out) == (0, "done\n")
+    assert "rotoscope: 1 call, 20 prompt tokens, 5 completion tokens" in ended.err
+    assert (proxy.connected, proxy.refused) == ([f"localhost:{front.port}".encode()], 0)
 
 
 @in_event_loop
