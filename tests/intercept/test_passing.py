@@ -247,20 +247,22 @@ async def test_usage_that_comes_alone_is_taken_out_and_the_connection_is_good_fo
 async def test_a_server_that_refuses_to_be_asked_for_usage_is_asked_as_the_client_did(
     front: Front, tmp_path: Path, version: str
 ) -> None:
-    asked = []
+    asked, keys = [], []
     said = sse(chat_chunk({"content": "one"}), chat_chunk({}, "stop"), "[DONE]")
+    headers = [*JSON, ("authorization", "Bearer k")]
 
     async def answer(request: web.Request) -> web.StreamResponse:
         asked.append(body := await request.read())
+        keys.append((request.headers["authorization"], request.headers["content-type"]))
         if b"stream_options" in body:
             return web.json_response({"error": "stream_options"}, status=422)
         return web.Response(body=said, headers=EVENT_STREAM)
 
     async with front.of(answer), opened(front, tmp_path / "journal") as one:
         async with one.connected(version) as client:
-            first = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
+            first = await client.ask_whole("POST", CHAT, headers, body_of(STREAMED))
         async with one.connected(version) as client:
-            second = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
+            second = await client.ask_whole("POST", CHAT, headers, body_of(STREAMED))
         calls = await one.calls()
 
     assert [(x.status, x.body, dict(x.headers)["content-type"]) for x in (first, second)] == [
@@ -268,8 +270,51 @@ async def test_a_server_that_refuses_to_be_asked_for_usage_is_asked_as_the_clien
     ] * 2
     assert [b"stream_options" in body for body in asked] == [True, False, False]
     assert asked[1] == asked[2] == body_of(STREAMED)
+    assert keys == [("Bearer k", "application/json")] * 3
     assert [call.finish_reason for call in calls] == ["stop", "stop"]
     assert one.notices == ["a server refuses to be asked for the usage of response streams: it is asked no more"]
+
+
+@in_event_loop
+async def test_other_paths_of_a_server_that_refuses_are_asked_for_usage(front: Front, tmp_path: Path) -> None:
+    asked = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asks = b"stream_options" in await request.read()
+        asked.append((request.path, asks))
+        if asks and request.path == CHAT:
+            return web.json_response({"error": "stream_options"}, status=422)
+        return web.Response(body=sse("[DONE]"), headers=EVENT_STREAM)
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected("1.1") as client:
+        for path in (CHAT, f"/other{CHAT}"):
+            await client.ask_whole("POST", path, JSON, body_of(STREAMED))
+
+    assert asked == [(CHAT, True), (CHAT, False), (f"/other{CHAT}", True)]
+
+
+@in_event_loop
+async def test_calls_that_are_open_when_recording_ends_are_given_time_to_end(front: Front, tmp_path: Path) -> None:
+    is_ending = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=EVENT_STREAM)
+        await response.prepare(request)
+        await response.write(sse(chat_chunk({"content": "one"})))
+        await is_ending.wait()
+        await response.write(sse(chat_chunk({}, "stop"), usage_chunk(), "[DONE]"))
+        return response
+
+    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected("1.1") as client:
+        came = await client.ask("POST", CHAT, JSON, body_of(STREAMED))
+        ending = asyncio.create_task(one.calls())
+        await asyncio.sleep(0)
+        is_ending.set()
+        while await came.piece():
+            pass
+        (call,) = await ending
+
+    assert call.finish_reason == "stop"
 
 
 @both_versions
@@ -410,6 +455,23 @@ async def test_a_plain_request_through_the_proxy_is_heard(front: Front, tmp_path
     assert json.loads(through.body) == chat_answer()
     assert server.asked[0][0] == f"POST {CHAT}"
     assert call.prompt_tokens == 20
+
+
+@in_event_loop
+async def test_a_plain_request_to_another_host_is_not_heard(front: Front, tmp_path: Path) -> None:
+    server = Server(body_of(chat_answer()))
+    headers = [*JSON, ("Accept-Encoding", "gzip"), ("x-rotoscope-run", "mine")]
+
+    async with front.of(server.answer):
+        url = front.origin_file.read_text()
+        async with connected(url, "1.1", trusted="") as client:
+            direct = await client.ask_whole("POST", CHAT, headers, body_of(STREAMED))
+        async with opened(front, tmp_path / "journal") as one, connected(one.proxy, "1.1", trusted="") as client:
+            through = await client.ask_whole("POST", f"{url}{CHAT}", headers, body_of(STREAMED))
+            calls = await one.calls()
+
+    assert (through.status, through.body, calls) == (direct.status, direct.body, [])
+    assert server.asked[0] == server.asked[1]
 
 
 @both_versions

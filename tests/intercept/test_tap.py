@@ -79,3 +79,12 @@ def test_what_was_asked_for_by_the_recorder_does_not_pass_whether_its_length_is_
     trace = of.close()
     assert trace is not None
     assert [call.finish_reason for call in trace.calls()] == ["stop"]
+
+
+def test_a_last_event_that_is_not_ended_passes_too() -> None:
+    tap, said = tap_of(recorder(), STREAMED), sse(chat_chunk({"content": "one"})) + b"data: [DONE]"
+    response = head({"content-type": "text/event-stream"})
+    tap.begin(response, is_http11=True)
+    assert callable(response.stream)
+
+    assert b"".join(piece for data in (said, b"") for piece in response.stream(data)) == said
