@@ -6,44 +6,23 @@ import asyncio
 import gzip
 import json
 import ssl
-import time
 from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp import web
 from event_loops import in_event_loop
+from intercept.answering import EVENT_STREAM, JSON, Server, body_of
 from intercept.asking import VERSIONS, Headers, connected
 from intercept.fronts import Front
 from intercept.opened import opened
 from loopback import CHAT, STREAMED, STREAMED_WITH_USAGE, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
-from mitmproxy import ctx
 
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 
-JSON = [("content-type", "application/json")]
-EVENT_STREAM = {"Content-Type": "text/event-stream"}
 BIG_BYTES = 8 << 20
 
 both_versions = pytest.mark.parametrize("version", VERSIONS)
-
-
-def body_of(body: object) -> bytes:
-    return json.dumps(body).encode()
-
-
-class Server:
-    """Answers, and keeps what it was asked."""
-
-    def __init__(self, answer: bytes, content_type: str = "application/json", **headers: str) -> None:
-        self.asked: list[tuple[str, list[tuple[bytes, bytes]], bytes]] = []
-        self._answer = answer
-        self._headers = {"Content-Type": content_type, **headers}
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        lines = [(name.lower(), value) for name, value in request.raw_headers if name.lower() not in (b"host",)]
-        self.asked.append((f"{request.method} {request.raw_path}", sorted(lines), await request.read()))
-        return web.Response(body=self._answer, headers=self._headers)
 
 
 @both_versions
@@ -187,112 +166,6 @@ async def test_what_is_no_call_passes_as_it_is(front: Front, tmp_path: Path, ver
     assert calls == []
 
 
-@both_versions
-@in_event_loop
-async def test_usage_is_asked_for_and_taken_out_again(front: Front, tmp_path: Path, version: str) -> None:
-    said = sse(chat_chunk({"content": "one"}), chat_chunk({}, "stop"))
-    server = Server(said + sse(usage_chunk(2000, 7), "[DONE]"), "text/event-stream")
-
-    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
-        async with one.connected(version) as client:
-            through = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
-        (call,) = await one.calls()
-
-    assert json.loads(server.asked[0][2]) == STREAMED | {"stream_options": {"include_usage": True}}
-    assert through.body == said + sse("[DONE]")
-    assert "content-length" not in dict(through.headers)
-    assert (call.prompt_tokens, call.completion_tokens) == (2000, 7)
-
-
-@both_versions
-@in_event_loop
-async def test_usage_that_comes_alone_is_taken_out_and_the_connection_is_good_for_more(
-    front: Front, tmp_path: Path, version: str
-) -> None:
-    has_first, is_heard = asyncio.Event(), asyncio.Event()
-
-    def clock() -> float:
-        is_heard.set()
-        return time.monotonic()
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers=EVENT_STREAM)
-        await response.prepare(request)
-        await response.write(sse(chat_chunk({"content": "one"}, "stop")))
-        await has_first.wait()
-        is_heard.clear()
-        await response.write(sse(usage_chunk()))
-        await is_heard.wait()
-        await response.write(sse("[DONE]"))
-        return response
-
-    came = []
-    async with front.of(answer), opened(front, tmp_path / "journal", clock=clock) as one:
-        async with one.connected(version) as client:
-            for _ in range(2):
-                has_first.clear()
-                asked = await client.ask("POST", CHAT, JSON, body_of(STREAMED))
-                came.append(await asked.piece())
-                has_first.set()
-                while piece := await asked.piece():
-                    came[-1] += piece
-        calls = await one.calls()
-
-    assert came == [sse(chat_chunk({"content": "one"}, "stop"), "[DONE]")] * 2
-    assert [(call.prompt_tokens, call.completion_tokens) for call in calls] == [(20, 5)] * 2
-
-
-@both_versions
-@in_event_loop
-async def test_a_server_that_refuses_to_be_asked_for_usage_is_asked_as_the_client_did(
-    front: Front, tmp_path: Path, version: str
-) -> None:
-    asked, keys = [], []
-    said = sse(chat_chunk({"content": "one"}), chat_chunk({}, "stop"), "[DONE]")
-    headers = [*JSON, ("authorization", "Bearer k")]
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        asked.append(body := await request.read())
-        keys.append((request.headers["authorization"], request.headers["content-type"]))
-        if b"stream_options" in body:
-            return web.json_response({"error": "stream_options"}, status=422)
-        return web.Response(body=said, headers=EVENT_STREAM)
-
-    async with front.of(answer), opened(front, tmp_path / "journal") as one:
-        async with one.connected(version) as client:
-            first = await client.ask_whole("POST", CHAT, headers, body_of(STREAMED))
-        async with one.connected(version) as client:
-            second = await client.ask_whole("POST", CHAT, headers, body_of(STREAMED))
-        calls = await one.calls()
-
-    assert [(x.status, x.body, dict(x.headers)["content-type"]) for x in (first, second)] == [
-        (200, said, "text/event-stream")
-    ] * 2
-    assert [b"stream_options" in body for body in asked] == [True, False, False]
-    assert asked[1] == asked[2] == body_of(STREAMED)
-    assert keys == [("Bearer k", "application/json")] * 3
-    assert [call.finish_reason for call in calls] == ["stop", "stop"]
-    assert one.notices == ["a server refuses to be asked for the usage of response streams: it is asked no more"]
-
-
-@in_event_loop
-async def test_other_paths_of_a_server_that_refuses_are_asked_for_usage(front: Front, tmp_path: Path) -> None:
-    asked = []
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        asks = b"stream_options" in await request.read()
-        asked.append((request.path, asks))
-        if asks and request.path == CHAT:
-            return web.json_response({"error": "stream_options"}, status=422)
-        return web.Response(body=sse("[DONE]"), headers=EVENT_STREAM)
-
-    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected("1.1") as client:
-        for path in (CHAT, f"/other{CHAT}"):
-            await client.ask_whole("POST", path, JSON, body_of(STREAMED))
-
-    assert asked == [(CHAT, True), (CHAT, False), (f"/other{CHAT}", True)]
-
-
 @in_event_loop
 async def test_calls_that_are_open_when_recording_ends_are_given_time_to_end(front: Front, tmp_path: Path) -> None:
     is_ending = asyncio.Event()
@@ -315,19 +188,6 @@ async def test_calls_that_are_open_when_recording_ends_are_given_time_to_end(fro
         (call,) = await ending
 
     assert call.finish_reason == "stop"
-
-
-@both_versions
-@in_event_loop
-async def test_a_refusal_that_is_not_ours_is_the_servers_own(front: Front, tmp_path: Path, version: str) -> None:
-    async def answer(_: web.Request) -> web.StreamResponse:
-        return web.json_response({"error": "no"}, status=400)
-
-    async with front.of(answer), opened(front, tmp_path / "journal") as one, one.connected(version) as client:
-        through = await client.ask_whole("POST", CHAT, JSON, body_of(STREAMED))
-
-    assert (through.status, json.loads(through.body)) == (400, {"error": "no"})
-    assert one.notices == []
 
 
 @both_versions
@@ -455,111 +315,6 @@ async def test_a_plain_request_through_the_proxy_is_heard(front: Front, tmp_path
     assert json.loads(through.body) == chat_answer()
     assert server.asked[0][0] == f"POST {CHAT}"
     assert call.prompt_tokens == 20
-
-
-@in_event_loop
-async def test_a_plain_request_to_another_host_is_not_heard(front: Front, tmp_path: Path) -> None:
-    server = Server(body_of(chat_answer()))
-    headers = [*JSON, ("Accept-Encoding", "gzip"), ("x-rotoscope-run", "mine")]
-
-    async with front.of(server.answer):
-        url = front.origin_file.read_text()
-        async with connected(url, "1.1", trusted="") as client:
-            direct = await client.ask_whole("POST", CHAT, headers, body_of(STREAMED))
-        async with opened(front, tmp_path / "journal") as one, connected(one.proxy, "1.1", trusted="") as client:
-            through = await client.ask_whole("POST", f"{url}{CHAT}", headers, body_of(STREAMED))
-            calls = await one.calls()
-
-    assert (through.status, through.body, calls) == (direct.status, direct.body, [])
-    assert server.asked[0] == server.asked[1]
-
-
-@both_versions
-@in_event_loop
-async def test_another_host_is_not_opened(front: Front, tmp_path: Path, version: str) -> None:
-    server = Server(body_of(chat_answer()), **{"Content-Encoding": "identity"})
-    headers = [*JSON, ("Accept-Encoding", "gzip"), ("x-rotoscope-run", "mine")]
-
-    async with front.of(server.answer), opened(front, tmp_path / "journal", hosts=Hosts()) as one:
-        async with connected(front.url, version, trusted=front.certificates.authority) as client:
-            direct = await client.ask_whole("POST", CHAT, headers, body_of(WHOLE))
-        async with one.connected_closed(version) as client:
-            through = await client.ask_whole("POST", CHAT, headers, body_of(WHOLE))
-            certificate = client.certificate
-        calls = await one.calls()
-
-    assert certificate == front.certificates.fingerprint
-    assert through == direct
-    assert server.asked[0] == server.asked[1]
-    assert (calls, one.interceptor.requests, dict(one.interceptor.unopened)) == ([], 0, {"localhost": 1})
-
-
-@both_versions
-@in_event_loop
-async def test_a_client_that_pins_its_certificate_fails_once_and_is_tunnelled_from_then_on(
-    front: Front, tmp_path: Path, version: str
-) -> None:
-    server = Server(body_of(chat_answer()))
-
-    async with front.of(server.answer), opened(front, tmp_path / "journal") as one:
-        with pytest.raises(ssl.SSLCertVerificationError):
-            async with one.connected_closed(version):
-                pass
-        async with one.connected_closed(version) as client:
-            through = await client.ask_whole("POST", CHAT, JSON, body_of(WHOLE))
-            certificate = client.certificate
-        calls = await one.calls()
-
-    assert (through.status, certificate) == (200, front.certificates.fingerprint)
-    assert calls == []
-    (line,) = one.notices
-    assert line.startswith("connections to localhost are no longer opened, so its calls are not recorded: ")
-    assert "\n" not in line
-
-
-@in_event_loop
-async def test_a_client_that_looks_at_the_certificate_behind_the_handshake_is_tunnelled_in_the_end(
-    front: Front, tmp_path: Path
-) -> None:
-    async with opened(front, tmp_path / "journal") as one:
-        for number in range(3):
-            async with one.connected("1.1"):
-                while one.interceptor.opening.connections["localhost"] <= number:  # noqa: ASYNC110 - no event tells
-                    await asyncio.sleep(0.005)
-            while ctx.master.addons.get("proxyserver").connections:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-        async with one.connected_closed() as client:
-            certificate = client.certificate
-
-    assert certificate == front.certificates.fingerprint
-    (line,) = one.notices
-    assert "its client pins a certificate" in line
-
-
-@in_event_loop
-async def test_an_opened_host_that_is_asked_for_another_server_is_not_opened(front: Front, tmp_path: Path) -> None:
-    async with opened(front, tmp_path / "journal", hosts=chosen_hosts([f"127.0.0.1:{front.port}"])) as one:
-        asking = connected(
-            f"https://127.0.0.1:{front.port}",
-            "1.1",
-            trusted=front.certificates.authority,
-            proxy=one.proxy,
-            name="localhost",
-        )
-        async with asking as client:
-            certificate = client.certificate
-
-    assert certificate == front.certificates.fingerprint
-    assert (dict(one.interceptor.unopened), one.notices) == ({"localhost": 1}, [])
-
-
-@in_event_loop
-async def test_a_server_whose_certificate_is_not_trusted_fails_and_is_explained(front: Front, tmp_path: Path) -> None:
-    async with opened(front, tmp_path / "journal", trusts_the_front=False) as one, one.connected("1.1") as client:
-        answer = await client.ask_whole("POST", CHAT, JSON, body_of(WHOLE))
-
-    assert answer.status == 502
-    assert [line for line in one.notices if "its certificate is not trusted here" in line] != []
 
 
 @in_event_loop
