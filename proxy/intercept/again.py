@@ -6,6 +6,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 from mitmproxy import http
@@ -51,8 +52,14 @@ class Again:
 
 
 @contextlib.asynccontextmanager
-async def sending_again(trusted: str, proxy: str | None) -> AsyncIterator[Again]:
-    """Have connections to servers that are verified by a file of authorities, through a proxy or not."""
+async def sending_again(trusted: str, proxy: str | None, client_cert: Path | None = None) -> AsyncIterator[Again]:
+    """Have connections to servers that are verified by a file of authorities, through a proxy or not.
+
+    Servers that ask for a certificate are shown that of `client_cert`, where it is given.
+    """
+    verify = verifying(trusted)
+    if client_cert is not None:
+        verify.load_cert_chain(client_cert)
     async with aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -61,7 +68,7 @@ async def sending_again(trusted: str, proxy: str | None) -> AsyncIterator[Again]
         max_line_size=MAX_HEADER_BYTES,
         max_field_size=MAX_HEADER_BYTES,
     ) as session:
-        yield Again(session, verifying(trusted), URL(proxy) if proxy else None)
+        yield Again(session, verify, URL(proxy) if proxy else None)
 
 
 _NOT_SENT = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})

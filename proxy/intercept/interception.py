@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import mitmproxy.net.tls
@@ -35,14 +36,14 @@ class _OwnAuthority(tlsconfig.TlsConfig):  # type: ignore[misc]
 
 @contextlib.asynccontextmanager
 async def intercepting(
-    interceptor: Interceptor, mode: Mode, authority: Authority, hosts: Hosts
+    interceptor: Interceptor, mode: Mode, authority: Authority, hosts: Hosts, client_cert: Path | None = None
 ) -> AsyncIterator[Sequence[tuple[str, int]]]:
     """Run mitmproxy as long as the block runs, and give the addresses at which it listens.
 
-    Raises UnusableInput when it cannot listen.
+    Servers that ask for a certificate are shown that of `client_cert`. Raises UnusableInput when it cannot listen.
     """
     _be_silent()
-    mitm = _master(interceptor, mode, authority, hosts)
+    mitm = _master(interceptor, mode, authority, hosts, client_cert)
     server = mitm.addons.get("proxyserver")
     running = asyncio.Event()
     mitm.addons.add(_TellsWhenRunning(running))
@@ -60,7 +61,7 @@ async def intercepting(
         await server.servers.update([])
 
 
-def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: Hosts) -> Any:
+def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: Hosts, client_cert: Path | None) -> Any:
     given: dict[str, Any] = {
         "mode": [mode.spec],
         "listen_host": mode.host,
@@ -69,6 +70,7 @@ def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: H
         "proxyauth": mode.asks_for,
         "ssl_verify_upstream_trusted_ca": str(authority.trusted),
         "allow_hosts": hosts.regexes,
+        "client_certs": str(client_cert) if client_cert else None,
         "upstream_cert": False,  # its names may be some that the authority is not for
         **OPTIONS,
     }

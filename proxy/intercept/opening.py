@@ -7,11 +7,13 @@ keep others from being recorded. One that looks at certificates behind the hands
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mitmproxy import connection, http, tcp, tls
+from OpenSSL import SSL
 
 from rotoscope.proxy.intercept.behind import is_of_another
 from rotoscope.proxy.intercept.hosts import Hosts
@@ -20,6 +22,8 @@ _EARLY = "connection closed early"
 """What mitmproxy says where a client left before it had seen our certificate."""
 _UNTRUSTED = "Certificate verify failed"
 """What mitmproxy says where a server's certificate is not to be trusted."""
+_REFUSES_US = re.compile(r"alert (.*certificate|unknown ca|access denied|handshake failure)")
+"""What OpenSSL says where a server says, behind the handshake, that it would not have us."""
 _ENOUGH = 2
 """How many handshakes in a row a server breaks off without a reason before they are taken for refused."""
 _ENOUGH_SILENT = 3
@@ -28,6 +32,7 @@ _REFUSED = (
     "its client pins a certificate or does not read the certificate variables; give it the authority in "
     "$ROTOSCOPE_CA_FILE, or use the gateway"
 )
+_WANTS_A_CERTIFICATE = "it speaks TLS with its client alone, which may have a certificate of its own; --intercept-client-cert FILE shows one"
 
 
 class Who(NamedTuple):
@@ -93,6 +98,22 @@ class Opening:
         """Take note that a server speaks TLS with us."""
         self._broken_off.pop(self._who(data).host, None)
 
+    def tls_start_server(self, data: tls.TlsData) -> None:
+        """Leave a server to its clients that refuses us behind the handshake, as with TLS 1.3 where it wants a certificate."""
+        if is_of_another(data) or data.ssl_conn is None:
+            return
+        who, receive = Who(self._who(data).host, ()), data.ssl_conn.recv
+
+        def receiving(size: int) -> bytes:
+            try:
+                return bytes(receive(size))
+            except SSL.Error as error:
+                if _REFUSES_US.search(str(error)):
+                    self._leave(who, _WANTS_A_CERTIFICATE)
+                raise
+
+        data.ssl_conn.recv = receiving
+
     def tls_failed_server(self, data: tls.TlsData) -> None:
         """Leave a server to its clients that does not speak TLS with us."""
         if is_of_another(data):
@@ -103,7 +124,7 @@ class Opening:
             return
         self._broken_off[who.host] += 1
         if "alert" in error or self._broken_off[who.host] >= _ENOUGH:
-            self._leave(who, "it speaks TLS with its client alone, which may have a certificate of its own")
+            self._leave(who, _WANTS_A_CERTIFICATE)
 
     def client_disconnected(self, client: connection.Client) -> None:
         """Forget a connection, and leave a client alone that never says a word."""

@@ -7,9 +7,11 @@ import contextlib
 import logging
 import os
 import resource
+import ssl
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rotoscope.proxy.child import Child
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
@@ -28,6 +30,7 @@ from rotoscope.proxy.run import Finished, RecordedRun, begin
 from rotoscope.proxy.standing import DRAIN_S
 from rotoscope.proxy.telling import about, say
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted
 
 _log = logging.getLogger(__name__)
@@ -45,6 +48,8 @@ class InterceptOptions:
     """Shared with other recordings; None where this one stands alone."""
     asks_usage: bool = True
     """Ask for the usage of response streams where the client does not."""
+    client_cert: Path | None = None
+    """What servers are shown that ask for a certificate."""
 
 
 def intercepted(
@@ -55,13 +60,16 @@ def intercepted(
     hosts: Sequence[str] = (),
     mode: str = "regular",
     asks_usage: bool = True,
+    client_cert: Path | None = None,
 ) -> int:
     """Run the command, record its calls and write its trace; return the command's exit status (128 + n for a signal).
 
-    Raises UnusableInput when hosts or mode are none, the folder cannot be written or the command cannot be started.
+    Servers that ask for a certificate are shown that of `client_cert`, a file of PEM with its key.
+    Raises UnusableInput when hosts, mode or certificate are none, the folder cannot be written or the command cannot be started.
     """
     chosen = chosen_mode(mode, os.environ)
-    options = InterceptOptions(command, how, chosen_hosts(hosts), chosen, campaign, asks_usage)
+    _check(client_cert)
+    options = InterceptOptions(command, how, chosen_hosts(hosts), chosen, campaign, asks_usage, client_cert)
     return asyncio.run(_run(options))
 
 
@@ -84,7 +92,7 @@ async def _run(options: InterceptOptions) -> int:
                 notice=_log.warning,
                 first=run,
             ) as (runs, counting),
-            sending_again(str(trusted.trusted), options.mode.behind) as again,
+            sending_again(str(trusted.trusted), options.mode.behind, options.client_cert) as again,
         ):
             interceptor = Interceptor(
                 runs,
@@ -94,7 +102,7 @@ async def _run(options: InterceptOptions) -> int:
                 asks_usage=options.asks_usage,
                 again=again,
             )
-            async with intercepting(interceptor, mode, trusted, options.hosts) as addresses:
+            async with intercepting(interceptor, mode, trusted, options.hosts, options.client_cert) as addresses:
                 say(f"recording what is said to inference hosts to {run.place and run.place.trace}")
                 command, environment = options.command, {**os.environ, **trusted.variables}
                 if mode.is_asked:
@@ -117,6 +125,18 @@ async def _run(options: InterceptOptions) -> int:
 def _begun(options: InterceptOptions) -> RecordedRun:
     how = options.recording
     return begin(claim(how.folder), options.campaign, tokenizer=how.tokenizer_name, keeps_names=how.names is not None)
+
+
+def _check(client_cert: Path | None) -> None:
+    """Raise UnusableInput where a file is no certificate that servers can be shown."""
+    if client_cert is not None:
+        try:
+            ssl.create_default_context().load_cert_chain(client_cert, password="")  # so that nobody is asked for one
+        except (OSError, ValueError) as error:
+            raise UnusableInput(
+                f"{client_cert}: this is no certificate to show to servers: give a file of PEM that holds it and its key, "
+                "without a password"
+            ) from error
 
 
 def _surroundings(mode: Mode) -> contextlib.AbstractContextManager[Namespace | None]:

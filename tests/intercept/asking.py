@@ -90,8 +90,9 @@ async def connected(
     proxy: str | None = None,
     alpn: Sequence[str] | None = None,
     name: str | None = None,
+    own: Path | None = None,
 ) -> AsyncIterator[Connection]:
-    """Connect to the server of a URL, and ask there for one of another `name` if there is one.
+    """Connect to the server of a URL, and ask there for one of another `name`, with a certificate of its `own`, if given.
 
     Raises ssl.SSLError where its certificate is not trusted.
     """
@@ -106,6 +107,8 @@ async def connected(
         if target.scheme == "https":
             context = ssl.create_default_context(cafile=trusted)
             context.set_alpn_protocols(alpn or (["h2"] if version == "2" else ["http/1.1"]))
+            if own is not None:
+                context.load_cert_chain(own)
             await writer.start_tls(context, server_hostname=name or target.hostname)
             certificate = fingerprint(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
         yield Connection(reader, writer, target.netloc, certificate)

@@ -66,6 +66,7 @@ async def opened(
     mode: str = "regular",
     environment: Mapping[str, str] | None = None,
     trusts_the_front: bool = True,
+    client_cert: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Opened]:
     """Open connections to the front, or to other hosts."""
@@ -75,10 +76,10 @@ async def opened(
     how = chosen_mode(mode, environment or {})
     known = {"SSL_CERT_FILE": str(front.certificates.authority)} if trusts_the_front else {}
     with authority(known, hosts=chosen) as trusted:
-        async with sending_again(str(trusted.trusted), how.behind) as again:
+        async with sending_again(str(trusted.trusted), how.behind, client_cert) as again:
             interceptor = Interceptor(OneRun(Run(recorder)), chosen, notice=notices.append, again=again, clock=clock)
             try:
-                async with intercepting(interceptor, how, trusted, chosen) as addresses:
+                async with intercepting(interceptor, how, trusted, chosen, client_cert) as addresses:
                     host, port = addresses[0]
                     user = f"{how.asks_for}@" if how.asks_for else ""
                     yield Opened(f"http://{user}{host}:{port}", trusted, interceptor, notices, front, recorder)

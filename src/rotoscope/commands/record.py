@@ -56,6 +56,9 @@ def record(
     intercept_mode: Annotated[
         str, typer.Option(help="How it is heard: regular, namespace, transparent, local:PROGRAM or upstream:URL.")
     ] = "regular",
+    intercept_client_cert: Annotated[
+        Path | None, typer.Option(help="Certificate and key, in PEM, for servers that want one of their client.")
+    ] = None,
 ) -> None:
     """Run a command behind a gateway to its server and write a content-free trace of its calls.
 
@@ -85,8 +88,8 @@ def record(
         need_mitmproxy()
         if intercept_mode == "namespace":
             act_as_caller()
-    elif intercept_host or intercept_mode != "regular":
-        raise UnusableInput("--intercept-host and --intercept-mode are for --intercept: give that too")
+    elif intercept_host or intercept_mode != "regular" or intercept_client_cert:
+        raise UnusableInput("--intercept-host, -mode and -client-cert are for --intercept: give that too")
     counter = chosen_tokenizer(tokenizer)
     chosen = None if intercept else chosen_upstream(upstream, os.environ)
     with chosen_campaign(campaign, os.environ) as named:
@@ -96,7 +99,15 @@ def record(
 
             how = Recording(folder, named or Campaign(), counter, names=private)
             asks = not no_usage_request
-            status = intercepted(command, how, named, hosts=intercept_host or (), mode=intercept_mode, asks_usage=asks)
+            status = intercepted(
+                command,
+                how,
+                named,
+                hosts=intercept_host or (),
+                mode=intercept_mode,
+                asks_usage=asks,
+                client_cert=intercept_client_cert,
+            )
         elif each is None:
             status = run(RecordOptions(command, chosen, folder, measure, named, counter, private, not no_usage_request))
         else:
