@@ -25,7 +25,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-coding-agents test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-coding-agents example-traces test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -66,6 +66,10 @@ test-coding-agents: environment ## record real coding agents (CODING_AGENTS, els
 	@for agent in $(CODING_AGENTS); do scripts/coding_agents.sh $$agent $(AGENTS_VENV)/$$agent || exit 1; done
 	ROTOSCOPE_CODING_AGENTS=$(AGENTS_VENV) ROTOSCOPE_CODING_AGENT_NAMES="$(CODING_AGENTS)" \
 		scripts/offline.sh $(python) -m pytest -n 0 tests/coding_agents
+
+example-traces: environment ## record the traces of coding agents in examples/traces anew; needs Node
+	@for agent in $(notdir $(wildcard scripts/coding_agents/*)); do scripts/coding_agents.sh $$agent $(AGENTS_VENV)/$$agent || exit 1; done
+	PYTHONPATH=tests scripts/offline.sh $(python) -m scripts.example_traces $(AGENTS_VENV)
 
 test-intercept: ## record clients whose server is fixed, by mitmproxy, which has an environment of its own, and so have they
 	@scripts/environment.sh $(INTERCEPT_VENV) tests intercept

@@ -20,7 +20,7 @@ from rotoscope.traces import dumps, loads, save
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")] + sorted(
-    ROOT.glob("docs/*.md")
+    [*ROOT.glob("docs/*.md"), ROOT / "examples/traces/README.md"]
 )
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
