@@ -141,10 +141,11 @@ def _trusted_here(environment: Mapping[str, str]) -> bytes:
 
 
 def _contents(path: str | None) -> bytes:
-    """Return what is in a file of certificates, with a line break at its end; nothing where it cannot be read."""
+    """Return what is in a file of certificates, with a line break at its end; nothing where it is none."""
     if not path:
         return b""
     try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
         return Path(path).read_bytes().rstrip() + b"\n"
     except OSError:
         return b""

@@ -54,7 +54,7 @@ INFERENCE_HOSTS = (
 )
 """Hosted servers of the dialects that are recorded."""
 
-_PATTERN = re.compile(r"(?P<host>\*?[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?")
+_PATTERN = re.compile(r"(?P<host>(\*[.-]?)?[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def chosen_hosts(given: Iterable[str]) -> Hosts:
     patterns = []
     for text in given:
         match = _PATTERN.fullmatch(text)
-        if match is None or int(match["port"] or 0) > 65535:
+        if match is None or not 0 < int(match["port"] or 443) <= 65535:
             raise UnusableInput(
                 f"{text!r} is no host to open: give one like 'llm.example.com', '*.example.com' or 'host:8443'"
             )

@@ -117,7 +117,8 @@ def _why_not(server: Any, mode: Mode) -> str:
         return f"cannot listen on {mode.host} port {mode.port}: {'; '.join(map(str, problems)) or 'nobody tells why'}"
     reason = os.strerror(numbers[0]).lower()
     return (
-        f"cannot listen on {mode.host} port {mode.port}: {reason}; put another one behind the mode, as in regular@8080"
+        f"cannot listen on {mode.host} port {mode.port}: {reason}; "
+        f"put another one behind the mode, as in {mode.spec.partition(':')[0]}@8080"
     )
 
 

@@ -65,6 +65,11 @@ def chosen_mode(given: str, environment: Mapping[str, str]) -> Mode:
             "local mode alone would be about every program of this machine: name those that are recorded, "
             "as in local:claude,node"
         )
+    if kind == "transparent" and not match["address"]:
+        raise UnusableInput(
+            "transparent mode is for connections that you lead to it: name the place, as in transparent@172.30.0.1:8443; "
+            "namespace leads them itself"
+        )
     if kind == "namespace":
         return Mode("transparent", makes_namespace=True)
     host, port = _address(match["address"] or match["port"])

@@ -117,7 +117,7 @@ async def _run(options: InterceptOptions) -> int:
                 status = await child.wait()
                 await interceptor.stop(drain_s=DRAIN_S)
     lines = [line for finished in ended for line in about(finished)]
-    for line in lines or [_nothing_recorded(interceptor, in_trouble=bool(run.recorder.trouble))]:
+    for line in lines or [_nothing_recorded(interceptor, options.mode, in_trouble=bool(run.recorder.trouble))]:
         say(line)
     return status
 
@@ -143,7 +143,7 @@ def _surroundings(mode: Mode) -> contextlib.AbstractContextManager[Namespace | N
     return namespace() if mode.makes_namespace else contextlib.nullcontext()
 
 
-def _nothing_recorded(interceptor: Interceptor, *, in_trouble: bool) -> str:
+def _nothing_recorded(interceptor: Interceptor, mode: Mode, *, in_trouble: bool) -> str:
     if interceptor.calls:
         reason = f"{counted(interceptor.calls, 'call')} came, and the server answered none of them"
     elif in_trouble:
@@ -158,6 +158,8 @@ def _nothing_recorded(interceptor: Interceptor, *, in_trouble: bool) -> str:
     elif interceptor.unopened:
         hosts = _most(interceptor.unopened)
         reason = f"connections went to other hosts, {hosts}: --intercept-host HOST opens one"
+    elif not mode.is_asked:
+        reason = "no connection came"
     else:
         reason = (
             "no connection came; a client that does not read HTTPS_PROXY is recorded with --intercept-mode namespace"

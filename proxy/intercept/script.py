@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import certifi
-from mitmproxy import ctx, exceptions
+from mitmproxy import ctx
 from mitmproxy.addonmanager import Loader
 
 from rotoscope.proxy.campaign import chosen_campaign
@@ -22,6 +23,7 @@ from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.again import sending_again
 from rotoscope.proxy.intercept.harmless import OPTIONS, EndsBroken, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
+from rotoscope.proxy.place import claim
 from rotoscope.proxy.recording import Recording, recording
 from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import DRAIN_S
@@ -32,7 +34,7 @@ from rotoscope.traces.errors import UnusableInput
 
 _log = logging.getLogger(__name__)
 
-IDLE_S = 300
+IDLE_S = 300.0
 
 
 class RecordsRuns:
@@ -43,6 +45,8 @@ class RecordsRuns:
         self._interceptor: Interceptor | None = None
         self._hosts = Hosts()
         self._tokenizer: Tokenizer | None = None
+        self._idle_s = IDLE_S
+        self._is_usable = True
 
     def load(self, loader: Loader) -> None:
         """Add options."""
@@ -50,7 +54,10 @@ class RecordsRuns:
         loader.add_option("rotoscope_hosts", Sequence[str], [], "Hosts to open besides the known inference hosts.")
         loader.add_option("rotoscope_campaign", str, "", "Campaign that the runs share with other recordings.")
         loader.add_option("rotoscope_tokenizer", str, "auto", "What counts where the server does not.")
-        loader.add_option("rotoscope_idle", int, IDLE_S, "Seconds without a request after which a run has ended.")
+        # A text, as mitmproxy says nothing of a script's number that is none, and goes on without the script.
+        loader.add_option(
+            "rotoscope_idle", str, f"{IDLE_S:g}", "Seconds without a request after which a run has ended."
+        )
 
     def configure(self, updated: set[str]) -> None:
         """Read options; what cannot be used ends the program."""
@@ -59,20 +66,31 @@ class RecordsRuns:
                 self._hosts = chosen_hosts(ctx.options.rotoscope_hosts)
             if "rotoscope_tokenizer" in updated:
                 self._tokenizer = chosen_tokenizer(ctx.options.rotoscope_tokenizer)
+            if "rotoscope_idle" in updated:
+                self._idle_s = _seconds(ctx.options.rotoscope_idle)
         except UnusableInput as error:
-            raise exceptions.OptionsError(str(error)) from error
+            self._refuse(error)
 
     async def running(self) -> None:
         """Begin."""
+        try:
+            await self._begin()
+        except UnusableInput as error:
+            self._refuse(error)
+
+    async def _begin(self) -> None:
+        if not self._is_usable:
+            return
         if not ctx.options.allow_hosts and not ctx.options.ignore_hosts:
             ctx.options.update(allow_hosts=self._hosts.regexes)
         campaign = self._open.enter_context(chosen_campaign(ctx.options.rotoscope_campaign or None, os.environ))
+        claim(_folder()).give_up()
         how = Recording(
             _folder(),
             campaign or Campaign(),
             self._tokenizer,
             by_session=True,
-            idle_s=float(ctx.options.rotoscope_idle),
+            idle_s=self._idle_s,
         )
         runs, counting = await self._open.enter_async_context(recording(how, finished=_tell, notice=_log.warning))
         keep_prompts_off_the_disk()
@@ -86,6 +104,12 @@ class RecordsRuns:
         ctx.master.addons.add(LeavesRoom(), EndsBroken(), self._interceptor)
         say(f"recording what is said to inference hosts to {how.folder}")
 
+    def _refuse(self, error: UnusableInput) -> None:
+        """Say what cannot be used, as an error that ends the program where it is said before that listens."""
+        if self._is_usable:
+            _log.error("%s", error)
+        self._is_usable = False
+
     async def done(self) -> None:
         """End, and write all traces."""
         if self._interceptor is not None:
@@ -95,6 +119,13 @@ class RecordsRuns:
 
 def _folder() -> Path:
     return Path(ctx.options.rotoscope_output).expanduser()
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 1 <= (seconds := float(text)) < math.inf:
+            return seconds
+    raise UnusableInput(f"rotoscope_idle={text} is no time: expected a number of seconds, 1 or more")
 
 
 def _reaches_servers() -> bool:

@@ -67,6 +67,17 @@ def test_it_is_good_for_any_where_any_may_be_opened() -> None:
     ]
 
 
+def test_a_file_of_no_certificates_is_left_out(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    with authority({"SSL_CERT_FILE": str(empty), "NODE_EXTRA_CA_CERTS": str(empty)}) as made:
+        own = made.certificate.read_bytes()
+
+        assert ssl.create_default_context(cafile=made.trusted).cert_store_stats()["x509_ca"] > 0
+        assert Path(made.variables["SSL_CERT_FILE"]).read_bytes() == made.trusted.read_bytes() + own
+        assert Path(made.variables["NODE_EXTRA_CA_CERTS"]).read_bytes() == own
+
+
 def test_it_ends_by_itself() -> None:
     with authority({}) as made:
         certificate = made.store.default_ca

@@ -9,6 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 from clients.recorded import canary, environment
 from event_loops import in_event_loop
@@ -32,7 +33,7 @@ async def script() -> str:
     return out.decode().strip()
 
 
-async def mitmdump(front: Front, folder: Path, *options: str) -> asyncio.subprocess.Process:
+async def mitmdump(front: Front, folder: Path, *options: str, **others: str) -> asyncio.subprocess.Process:
     """Start mitmdump with the script; it says where it listens, and no flow."""
     settings = {
         "confdir": str(folder / "home"),
@@ -41,6 +42,7 @@ async def mitmdump(front: Front, folder: Path, *options: str) -> asyncio.subproc
         "rotoscope_output": str(folder / "recordings"),
         "rotoscope_hosts": f"localhost:{front.port}",
         "rotoscope_tokenizer": "none",
+        **others,
     }
     (folder / "home").mkdir()
     return await asyncio.create_subprocess_exec(
@@ -154,11 +156,23 @@ async def test_what_is_no_http_is_not_repeated(front: Front, tmp_path: Path) -> 
     assert list(Canaries.of([word]).in_bytes(told)) == []
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("rotoscope_hosts", "https://localhost", "'https://localhost' is no host to open: give one like"),
+        ("rotoscope_idle", "soon", "rotoscope_idle=soon is no time: expected a number of seconds, 1 or more"),
+        ("rotoscope_output", "/dev/null/traces", "/dev/null/traces: traces cannot be written here: Not a directory"),
+    ],
+)
 @in_event_loop
-async def test_what_the_script_cannot_use_ends_mitmdump(front: Front, tmp_path: Path) -> None:
-    process = await mitmdump(front, tmp_path, "--set", "rotoscope_hosts=https://localhost")
+async def test_what_the_script_cannot_use_ends_mitmdump_in_one_line(
+    front: Front, tmp_path: Path, option: str, value: str, reason: str
+) -> None:
+    process = await mitmdump(front, tmp_path, "-q", **{option: value})
     told, _ = await process.communicate()
 
-    assert process.returncode not in (0, None)
-    assert b"'https://localhost' is no host to open" in told
+    assert process.returncode == 1
+    line, rest = told.decode().splitlines()
+    assert reason in line
+    assert rest == "Error logged during startup, exiting..."
     assert not (tmp_path / "recordings").exists()

@@ -54,7 +54,8 @@ def record(
         typer.Option(help="Host to open besides, as llm.example.com, *.example.com or localhost:8443."),
     ] = None,
     intercept_mode: Annotated[
-        str, typer.Option(help="How it is heard: regular, namespace, transparent, local:PROGRAM or upstream:URL.")
+        str,
+        typer.Option(help="How it is heard: regular, namespace, transparent@HOST:PORT, local:PROGRAM or upstream:URL."),
     ] = "regular",
     intercept_client_cert: Annotated[
         Path | None, typer.Option(help="Certificate and key, in PEM, for servers that want one of their client.")

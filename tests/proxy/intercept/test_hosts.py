@@ -55,7 +55,11 @@ def test_those_that_were_given_do_not_replace_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["", "https://llm.example.com", "llm.example.com/v1", "a*.example.com", "host:port", "host:65536"]
+    "given",
+    [
+        *["", "https://llm.example.com", "llm.example.com/v1", "a*.example.com", "host:port", "host:65536", "host:0"],
+        *["--intercept-mode", "..", "*"],
+    ],
 )
 def test_what_is_no_host_is_refused(given: str) -> None:
     with pytest.raises(UnusableInput, match="is no host to open: give one like"):

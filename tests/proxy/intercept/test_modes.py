@@ -15,7 +15,7 @@ from rotoscope.traces.errors import UnusableInput
         ("regular@8080", Mode("regular", port=8080)),
         ("regular@localhost:8080", Mode("regular", "localhost", 8080)),
         ("regular@[::1]:8080", Mode("regular", "::1", 8080)),
-        ("transparent", Mode("transparent")),
+        ("transparent@8080", Mode("transparent", port=8080)),
         ("transparent@0.0.0.0:8080", Mode("transparent", "0.0.0.0", 8080)),
         ("local:curl", Mode("local:curl")),
     ],
@@ -48,7 +48,7 @@ def test_the_proxy_of_the_environment_is_gone_through() -> None:
 
     assert chosen_mode("regular", environment).spec == "upstream:http://proxy:3128"
     assert chosen_mode("regular", environment).behind == "http://me:p@proxy:3128"
-    assert chosen_mode("transparent", environment) == Mode("transparent")
+    assert chosen_mode("transparent@8080", environment) == Mode("transparent", port=8080)
 
 
 def test_a_password_is_not_shown() -> None:
@@ -74,6 +74,11 @@ def test_a_proxy_that_is_none_of_http_is_refused_without_its_url(url: str) -> No
 def test_all_programs_of_the_machine_are_refused() -> None:
     with pytest.raises(UnusableInput, match="local mode alone would be about every program of this machine"):
         chosen_mode("local", {})
+
+
+def test_a_place_that_nobody_could_lead_connections_to_is_refused() -> None:
+    with pytest.raises(UnusableInput, match=r"name the place, as in transparent@172\.30\.0\.1:8443"):
+        chosen_mode("transparent", {})
 
 
 def test_a_proxy_for_everybody_is_refused() -> None:
