@@ -13,7 +13,8 @@ within it, and who began that one. Clients differ in what their ids mean:
 | LiteLLM | `x-litellm-session-id`, `-trace-id`, body `litellm_session_id` | | |
 | Helicone | `helicone-session-id` | `helicone-session-path` | the path above it |
 
-Codex also tells how often it has summed up what was said: `x-codex-window-id` is an id and that number.
+Codex also tells how often it has summed up what was said: `x-codex-window-id` is an id and that number. Claude Code
+tells with `x-claude-code-request-class`, where it is asked to, which requests are beside its work.
 
 The texts are names from outside: they live until their digests are taken.
 """
@@ -47,6 +48,8 @@ class Identity:
     """None where nothing is said."""
     window: int | None = None
     """How often its list was summed up, where it tells that."""
+    is_aside: bool = False
+    """Whether it says that this request is beside its work."""
 
 
 NOBODY = Identity()
@@ -89,7 +92,9 @@ def _claude_code(headers: Headers) -> Identity:
     """Read the headers of Claude Code: its main agent has a session only, and began those that name no other."""
     agent = headers.get("x-claude-code-agent-id") or ""
     parent = headers.get("x-claude-code-parent-agent-id") or ""
-    return _client(headers.get("x-claude-code-session-id"), agent, parent, has_parent=bool(agent))
+    identity = _client(headers.get("x-claude-code-session-id"), agent, parent, has_parent=bool(agent))
+    is_aside = headers.get("x-claude-code-request-class") == "auxiliary"
+    return replace(identity, is_aside=is_aside) if identity.source else identity
 
 
 def _codex(headers: Headers) -> Identity:

@@ -15,6 +15,8 @@ All is decided when the run has ended, so that what came later counts:
   asked by the user for a text and not for tools, and the prompt has a message of that length at least that the
   conversation had not. Where the client names the line of calls and there is one conversation in it, half its length is
   enough, or the client's word. One that holds messages behind the instructions too, such as examples, begins anew.
+- A call that the client says is beside its work goes on from another such call, or begins a conversation, though it
+  began with the list of one; nothing else goes on from it.
 - In a line that the client names, the summary may also be made by a call of its own, with other instructions and without
   tools: a list that holds its answer and is shorter goes on from the conversation that had ended before that call.
 """
@@ -88,7 +90,7 @@ class Linker:
         self.origins = OriginFinder(self.run).origins()
         for call, origin in zip(self.run.calls, self.origins, strict=True):
             self._twins[call.thread, self._end_of(call)].append(call.number)
-            if not self._is_further_choice(call):
+            if not self._is_further_choice(call) and origin.kind != "copy":
                 for number in origin.calls if origin.is_behind_answer else origin.beneath:
                     self._behind[number].append(call.number)
         self._asides = find_side_calls(self.run, self.origins, self._behind)
@@ -107,6 +109,8 @@ class Linker:
 
     def _link(self, call: SeenCall) -> Link:
         origin = self._effective(call)
+        if origin.kind == "copy":
+            return self._begin(call, self.links[origin.calls[0]].conversation)
         if self._yields(call, origin):
             forked = self.links[origin.calls[0]].conversation if origin.calls else None
             return self._begin(call, forked, is_main=not self._is_cut_short(call))
@@ -283,7 +287,7 @@ class Linker:
         if call.opened.thread_source and self._is_alone(call):
             return call.opened.thread_source
         match origin.kind:
-            case "part" | "none":
+            case "part" | "copy" | "none":
                 return "rewind"
             case kind:
                 return kind

@@ -26,7 +26,7 @@ from typing import Literal, TypeAlias
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 
-OriginKind: TypeAlias = Literal["response", "tools", "prefix", "answer", "again", "rewind", "part", "none"]
+OriginKind: TypeAlias = Literal["response", "tools", "prefix", "answer", "again", "rewind", "part", "copy", "none"]
 LEAST_ANSWER_BYTES = 16
 """Shorter answers are alike by chance."""
 MOST_CANDIDATES = 1024
@@ -70,7 +70,8 @@ class OriginFinder:
     def __init__(self, run: SeenRun) -> None:
         self._run = run
         self._numbers = {call.opened.call: call.number for call in run.calls}
-        self._streams: defaultdict[int | None, _Streams] = defaultdict(_Streams)
+        self._streams: defaultdict[tuple[int | None, bool], _Streams] = defaultdict(_Streams)
+        """By who sends a call, those that are said to be beside its work for themselves: only they go on from one."""
         self._ending: list[tuple[float, int]] = []
 
     def origins(self) -> list[Origin]:
@@ -82,17 +83,25 @@ class OriginFinder:
             if before is not None and is_same_request(before, call):
                 found.append(found[-1])
             else:
-                found.append(self._origin(call))
+                found.append(self._aside(call) if call.opened.aux else self._origin(call))
             self._add_prompt(call)
             heapq.heappush(self._ending, (call.end_ms, call.number))
         return found
+
+    def _aside(self, call: SeenCall) -> Origin:
+        """Return the origin of a call that is said to be beside the work: another such call, or what it is a copy of."""
+        origin = self._origin(call)
+        if origin.is_behind_answer and all(self._run.calls[x].opened.aux for x in origin.calls):
+            return origin
+        held = self._held(call, self._streams[call.thread, False])
+        return Origin("copy", held.calls) if held.calls else NO_ORIGIN
 
     def _let_end(self, now_ms: float) -> None:
         while self._ending and self._ending[0][0] <= now_ms:
             self._add_answer(self._run.calls[heapq.heappop(self._ending)[1]])
 
     def _add_prompt(self, call: SeenCall) -> None:
-        streams = self._streams[call.thread]
+        streams = self._streams[call.thread, call.opened.aux]
         ids = self._run.tree.message_ids(call.head)
         for message in reversed(ids):
             if message in streams.known:
@@ -104,7 +113,7 @@ class OriginFinder:
     def _add_answer(self, call: SeenCall) -> None:
         if call.answer is None:
             return
-        streams = self._streams[call.thread]
+        streams = self._streams[call.thread, call.opened.aux]
         node = self._run.tree.node(call.answer)
         streams.known.setdefault(node.message_id, call.number)
         streams.answers[node.message_id].append(call.number)
@@ -112,7 +121,7 @@ class OriginFinder:
             streams.texts[self._run.tree.text_digest(call.answer)].append(call.number)
 
     def _origin(self, call: SeenCall) -> Origin:
-        streams = self._streams[call.thread]
+        streams = self._streams[call.thread, call.opened.aux]
         named = self._ended(call, call.opened.previous)
         if named is not None:
             return Origin("response", (named,))

@@ -49,6 +49,8 @@ class Asked:
     thread_source: ThreadSource | None = None
     window: int | None = None
     """How often its sender was seen to have summed up what was said, by its own word."""
+    aux: bool = False
+    """Whether it is beside its sender's work, by its own word."""
     previous: int | None = None
     """The call whose response it names."""
     is_opaque: bool = False
@@ -323,6 +325,7 @@ class RequestReader:
             parent=self._thread(identity.session, identity.parent) if identity.has_parent else None,
             thread_source=identity.source,
             window=self._window(thread, identity.window),
+            aux=identity.is_aside,
         )
 
     def _window(self, thread: int, number: int | None) -> int | None:

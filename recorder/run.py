@@ -99,6 +99,7 @@ class Run:
                     is_opaque=asked.is_opaque,
                     answers=asked.answers,
                     results=asked.results,
+                    aux=asked.aux,
                 )
                 for index, call in enumerate(calls)
             ]

@@ -1,6 +1,6 @@
 """Which calls are beside the agent's work, such as making a title: tagged where nothing speaks against it.
 
-A call is one when the dialect says so, or when all of this holds: it goes on from nothing and nothing goes on from it,
+A call is one when the client says so, or when all of this holds: it goes on from nothing and nothing goes on from it,
 it asks for no tools and offers none (or a small part of what the agent offers, such as the schema of an answer), it has
 two messages at most behind instructions that are not the agent's (or another model), and no tools were waited for while
 it ran, for it might be one of them. The agent is a call with tools of the same line by the client's word; where
@@ -39,13 +39,13 @@ def find_side_calls(run: SeenRun, origins: Sequence[Origin], behind: Mapping[int
     for call in run.calls:
         followers = behind.get(call.number, ())
         tools_bytes = _tools_bytes(run, call)
-        if tools_bytes and (call.tools or followers or call.thread is not None):
+        if tools_bytes and not call.opened.aux and (call.tools or followers or call.thread is not None):
             agents[call.thread].append(_Agent(call, run.tree.instructions_id(call.head), tools_bytes))
         if call.tools and followers:
             gaps[call.thread].append((call.end_ms, min(run.calls[x].start_ms for x in followers)))
     found = [call.number for call in run.calls if call.opened.aux]
     for call in run.calls:
-        if not agents[call.thread] or not _is_alone(run, call, origins[call.number], behind):
+        if call.opened.aux or not agents[call.thread] or not _is_alone(run, call, origins[call.number], behind):
             continue
         is_tool = any(start <= call.start_ms and call.end_ms <= end for start, end in gaps[call.thread])
         if not is_tool and any(_is_beside(run, call, agent) for agent in _near(call, agents[call.thread])):

@@ -26,6 +26,8 @@ ln "$RECORDINGS"/*.journal.jsonl "$RECORDINGS"/kept.jsonl
 exec "$0" "$@" >"$AGENT_LOG" 2>&1
 """
 """Keep the journal, which goes when the trace is there; the agent's own output holds content and goes elsewhere."""
+OPEN_TERMINAL = """exec "$0" "$@" 0<>"$TERMINAL\""""
+"""The first terminal that the first process of a session opens is that of all in it."""
 AGENT_CANARIES = 7
 SERVER_CANARIES = 4
 
@@ -89,20 +91,27 @@ async def record_command(
     environment: Mapping[str, str],
     options: Sequence[str] = (),
     interrupted_by: asyncio.Event | None = None,
+    terminal: str | None = None,
     patience_s: float = PATIENCE_S,
 ) -> tuple[int, bytes]:
     """Run a command under `rotoscope record`; return its exit status and what `rotoscope record` said.
 
     Where there is no `upstream` the options say what is recorded.
-    What the command says goes to the file that AGENT_LOG names. It gets SIGINT when `interrupted_by` is set. All that
-    it has begun is ended with it, and with this task, and when it takes too long.
+    What the command says goes to the file that AGENT_LOG names, or to the terminal whose file is `terminal`, from where
+    it also reads. It gets SIGINT when `interrupted_by` is set. All that it has begun is ended with it, and with this
+    task, and when it takes too long.
     """
     arguments = [sys.executable, "-m", "rotoscope", "record", "-o", str(folder), *options]
     arguments += ["--upstream", upstream] if upstream else []
+    arguments += ["--", "sh", "-c", RUN_AGENT, *command]
+    variables = {**environment, "RECORDINGS": str(folder)}
+    if terminal is not None:
+        arguments = ["sh", "-c", OPEN_TERMINAL, *arguments]
+        variables |= {"TERMINAL": terminal, "AGENT_LOG": "/dev/tty"}
     process = await asyncio.create_subprocess_exec(
-        *[*arguments, "--", "sh", "-c", RUN_AGENT, *command],
+        *arguments,
         cwd=environment["HOME"],
-        env={**environment, "RECORDINGS": str(folder)},
+        env=variables,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -14,6 +14,7 @@ from pathlib import Path
 from clients.recorded import canary
 from clients.script import Words
 from clients.scripted_server import Script
+from coding_agents.terminal import Person
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Play:
     """Whether the last line ends with another exit status than 0."""
     senders: Senders | None = None
     """How the server learns who sends a request, where the recorder does not."""
+    person: Person | None = None
+    """Who sits at the terminal that it runs in; where nobody does it has none."""
     patience_s: float = 120.0
 
 

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from clients.scripted_server import Script
+from coding_agents import claude_code_typed as typed
 from coding_agents.agents import Agent, Canaries, Play, Senders
 from coding_agents.scripts import InTurn, Numbered, last_text, offered
 
@@ -20,6 +21,7 @@ LOOKS = 7
 
 def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
     """Point it at a server; `IS_SANDBOX` lets it work without questions for the superuser too."""
+    typed.answer_first_questions(home, key)
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": key, "IS_SANDBOX": "1"}
 
 
@@ -98,6 +100,7 @@ def count_without_end(canaries: Canaries) -> Script:
 
 MEETING = f'{ASK} "When is the meeting, $IN_PROMPT? See notes.md."'
 AGAIN = f'{ASK} --continue "And now, $IN_PROMPT?"'
+TYPED = "claude --dangerously-skip-permissions"
 WITHOUT_LIMITS = {"CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH": "5", "CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS": "64"}
 
 AGENT = Agent(
@@ -130,6 +133,24 @@ AGENT = Agent(
             two_by_two,
             environment=WITHOUT_LIMITS,
             senders=Senders("x-taken-off-agent-id", "x-taken-off-parent-agent-id", is_main_without_id=True),
+        ),
+        "typed": Play(TYPED, typed.script, person=typed.asks),
+        "typed-compacted": Play(TYPED, typed.script, person=typed.sums_up),
+        "typed-continued": Play(
+            f"{TYPED}\n{TYPED} --continue\n{TYPED} --resume", typed.script, person=typed.comes_back
+        ),
+        "typed-refused": Play("claude --permission-mode default", typed.script, person=typed.refuses),
+        "typed-suggested": Play(
+            TYPED,
+            typed.script,
+            person=typed.is_made_suggestions,
+            environment={"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "1"},
+        ),
+        "typed-hinted": Play(
+            TYPED,
+            typed.script,
+            person=typed.is_made_suggestions,
+            environment={"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "1", "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1"},
         ),
     },
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from clients.scripted_server import Seen, serving
 from coding_agents.agent_server import AgentServer
 from coding_agents.agents import Agent, Canaries, Play, Senders, make_project
 from coding_agents.anonymous import without_names
+from coding_agents.terminal import terminal
 
 from rotoscope.traces import load
 
@@ -49,7 +51,7 @@ def perform(agent: Agent, play: Play, *, installed: Path, folder: Path) -> Playe
     (program,) = installed.glob(agent.program)
     (home / "bin" / agent.command).symlink_to(program)
     project, commit = make_project(home, canaries)
-    variables = {**_environment(home, canaries, project), **play.environment}
+    variables = {**_environment(play, home, canaries, project), **play.environment}
     seen, status, said = asyncio.run(_record(agent, play, canaries, folder, variables))
     output = (home / "agent.log").read_text(errors="replace") if (home / "agent.log").exists() else ""
     assert (status != 0) == play.fails, f"{said.decode()}\n{output[-4000:]}"
@@ -74,7 +76,7 @@ async def _record(
     says = canaries.said.error
     server = AgentServer(play.script(canaries), says_in_errors=says, flowing_call=play.interrupted_in_call)
     server.refusals = play.refusals
-    async with serving(server), without_names() as anonymous:
+    async with serving(server), without_names() as anonymous, _sitting_at_terminal(play, server.seen) as terminal:
         status, said = await record_command(
             ["sh", "-c", f'cd "$PROJECT"\n{play.lines}'],
             upstream=f"{server.url}{agent.upstream}",
@@ -86,18 +88,43 @@ async def _record(
             },
             options=["--names", str(folder / "names.jsonl")],
             interrupted_by=server.flowing if play.interrupted_in_call else None,
+            terminal=terminal,
             patience_s=play.patience_s,
         )
     return server.seen, status, said
 
 
-def _environment(home: Path, canaries: Canaries, project: Path) -> dict[str, str]:
+@asynccontextmanager
+async def _sitting_at_terminal(play: Play, seen: Sequence[Seen]) -> AsyncIterator[str | None]:
+    """Let the person of a play sit at a terminal, whose file is yielded."""
+    if play.person is None:
+        yield None
+        return
+    with terminal(seen) as opened:
+        sitting = asyncio.create_task(play.person(opened))
+        try:
+            yield opened.name
+            assert sitting.done(), "the agent has ended before it was told to"
+        except (AssertionError, TimeoutError) as error:
+            error.add_note(f"on the screen, since what was waited for last: {opened.unread[-2000:]}")
+            raise
+        finally:
+            sitting.cancel()
+            with suppress(asyncio.CancelledError):
+                await sitting
+
+
+def _environment(play: Play, home: Path, canaries: Canaries, project: Path) -> dict[str, str]:
     theirs = environment(home)
     return (
         theirs
         | {name: os.environ[name] for name in FROM_OUTSIDE if name in os.environ}
         | {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "CACHE", "DATA", "STATE")}
-        | {"PATH": f"{home / 'bin'}{os.pathsep}{theirs['PATH']}", "PROJECT": str(project), "TERM": "dumb"}
+        | {
+            "PATH": f"{home / 'bin'}{os.pathsep}{theirs['PATH']}",
+            "PROJECT": str(project),
+            "TERM": "dumb" if play.person is None else "xterm-256color",
+        }
         | {"AGENT_LOG": str(home / "agent.log"), "IN_PROMPT": canaries.in_prompt}
     )
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,12 @@ START = [system("s"), user("a")]
 SUMMARY = "What happened so far is told here in more than sixty-four characters."
 
 
-def links(wire: Wire, threads: dict[int, int] | None = None) -> list[Link]:
-    """Return the links of a recording; `threads` says who sent which call."""
+def links(wire: Wire, threads: dict[int, int] | None = None, asides: Container[int] = ()) -> list[Link]:
+    """Return the links of a recording; `threads` says who sent which call, and which are beside the work."""
     records = [
-        replace(x, thread=threads.get(x.call), thread_source="client") if threads and isinstance(x, CallOpened) else x
+        replace(x, thread=threads.get(x.call), thread_source="client", aux=x.call in asides)
+        if threads and isinstance(x, CallOpened)
+        else x
         for x in wire.written().records
     ]
     return Linker(gather(records)).find()
@@ -289,6 +292,34 @@ def test_without_the_clients_word_or_from_one_with_tools_it_goes_on_from_what_it
 
     assert summed_up_aside(None)[3] == (1, 2, "answer", 0)
     assert summed_up_aside(dict.fromkeys(range(4), 0), tools=other)[3] == (1, 2, "answer", 0)
+
+
+def test_what_the_client_says_is_beside_its_work_is_neither_gone_on_from_nor_back_from() -> None:
+    wire = Wire()
+    history = wire.call(START, assistant("b"), start=0, end=1)
+    wire.call([*history, user("What may come next?")], assistant("c"), start=1.1, end=1.5)
+    wire.call([*history, user("c")], assistant("d"), start=3, end=4)
+    one_sender = dict.fromkeys(range(3), 0)
+
+    _, aside, behind = links(wire, one_sender, asides={1})
+    assert (aside.conversation, aside.before, aside.forked, aside.is_aside) == (1, None, 0, True)
+    assert (behind.before, behind.evidence, behind.rivals) == (0, "client", 0)
+    assert links(wire, one_sender)[2].evidence == "rewind"
+
+
+def test_calls_beside_the_work_go_on_from_one_another() -> None:
+    wire = Wire()
+    history = wire.call(START, assistant("b"), start=0, end=1)
+    asking = [*history, user("Keep what matters.")]
+    wire.call(asking, assistant(calls=[tool_call("1")]), start=1.1, end=1.5, tools=[tool("write")])
+    wire.call([*asking, assistant(calls=[tool_call("1")]), result("1", "x")], assistant("c"), start=2, end=3)
+    found = links(wire, dict.fromkeys(range(3), 0), asides={1, 2})
+
+    assert [(link.conversation, link.before, link.is_aside) for link in found] == [
+        (0, None, False),
+        (1, None, True),
+        (1, 1, True),
+    ]
 
 
 def test_choices_stand_behind_one_another() -> None:

@@ -161,3 +161,15 @@ def test_the_numbers_of_windows_are_counted_and_not_kept() -> None:
         wire.answer(wire.recorder.request(PATH, body, at_s=wire.now_s, headers=headers), assistant("yes"))
 
     assert [call.window for call in opened(wire)] == [0, 0, 1, 0, 2]
+
+
+def test_what_is_said_to_be_beside_the_work_is_so_in_bodies_that_grow_too() -> None:
+    wire = Wire()
+    asked = [user("go")]
+    for kind in ("main", "auxiliary", "main"):
+        headers = {"x-claude-code-session-id": "s", "x-claude-code-request-class": kind}
+        body = orjson.dumps({"model": "m", "messages": asked})
+        wire.answer(wire.recorder.request(PATH, body, at_s=wire.now_s, headers=headers), assistant("yes"))
+        asked = [*asked, assistant("yes"), user(kind)]
+
+    assert [call.aux for call in opened(wire)] == [False, True, False]
