@@ -13,8 +13,9 @@ within it, and who began that one. Clients differ in what their ids mean:
 | LiteLLM | `x-litellm-session-id`, `-trace-id`, body `litellm_session_id` | | |
 | Helicone | `helicone-session-id` | `helicone-session-path` | the path above it |
 
-Codex also tells how often it has summed up what was said: `x-codex-window-id` is an id and that number. Claude Code
-tells with `x-claude-code-request-class`, where it is asked to, which requests are beside its work.
+Codex also tells how often it has summed up what was said: `x-codex-window-id` is an id and that number. Which requests are
+beside the work is told by Codex in `x-codex-turn-metadata`, which is read for that only, and by Claude Code, where it is
+asked to, with `x-claude-code-request-class`.
 
 The texts are names from outside: they live until their digests are taken.
 """
@@ -103,7 +104,18 @@ def _codex(headers: Headers) -> Identity:
     thread = headers.get("thread-id") or headers.get("conversation_id") or ""
     parent = headers.get("x-codex-parent-thread-id") or (session if headers.get("x-openai-subagent") else "")
     identity = _client(session, thread, parent, has_parent=bool(parent) and parent != thread)
-    return replace(identity, window=_window(headers)) if identity.source else identity
+    if not identity.source:
+        return identity
+    return replace(identity, window=_window(headers), is_aside=_makes_title(headers.get("x-codex-turn-metadata")))
+
+
+def _makes_title(metadata: str | None) -> bool:
+    """Tell whether Codex says that it began a thread for a title; that has a session of its own."""
+    try:
+        told = orjson.loads(metadata or b"")
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(told, dict) and told.get("thread_source") == "thread_title"
 
 
 def _window(headers: Headers) -> int | None:

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from clients.scripted_server import Script
+from coding_agents import codex_typed as typed
 from coding_agents.agent_server import NAMESPACE_MARK
 from coding_agents.agents import Agent, Canaries, Play, Senders
 from coding_agents.scripts import InTurn, Numbered, last_text, offered
@@ -128,6 +129,9 @@ AGENT = Agent(
     senders=Senders("thread-id", "x-codex-parent-thread-id"),
     plays={
         "errand": Play(MEETING, read_and_run),
+        "typed": Play(
+            f"{typed.TRUST}{ASK.replace('codex exec', 'codex')}", typed.titled(read_and_run), person=typed.asks
+        ),
         "continued": Play(f"{MEETING}\n{AGAIN}", read_and_run),
         "compacted-by-itself": Play(
             f'{ASK} -c model_auto_compact_token_limit=20000 "Look at all numbers, $IN_PROMPT."', read_much

@@ -22,7 +22,9 @@ ENTER, ESCAPE, DOWN, INTERRUPT = "\r", "\x1b", "\x1b[B", "\x03"
 LINES, COLUMNS = 50, 160
 QUESTIONS = {b"\x1b[c": b"\x1b[?62;22c", b"\x1b[6n": b"\x1b[1;1R", b"\x1b]11;?": b"\x1b]11;rgb:00/00/00\x07"}
 """What programs ask a terminal, and its answers: of what kind it is, where its cursor is, the colour behind its text."""
-DRAWING = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|[P_^][^\x1b]*\x1b\\|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-OQ-Z`-~])")
+DRAWING = re.compile(
+    r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|[P_^][^\x1b]*\x1b\\|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-OQ-Z\\`-~])"
+)
 """What is drawn beside letters: titles, movements, colours."""
 BETWEEN = re.compile(r"\s|[─-▟]")
 """Spaces, which may be movements as well, and lines of boxes."""

@@ -62,6 +62,13 @@ def test_our_own_header_comes_before_those_of_clients() -> None:
         ({"session-id": "s", "thread-id": "t", "x-codex-window-id": "t:2"}, replace(client("s", "t"), window=2)),
         ({"session-id": "s", "thread-id": "t", "x-codex-window-id": "t:x"}, client("s", "t")),
         ({"session-id": "s", "thread-id": "t", "x-codex-window-id": "9" * 30}, client("s", "t")),
+        (
+            {"session-id": "s", "thread-id": "s", "x-codex-turn-metadata": '{"thread_source": "thread_title"}'},
+            replace(client("s", "s"), is_aside=True),
+        ),
+        ({"session-id": "s", "thread-id": "s", "x-codex-turn-metadata": '{"thread_source": "user"}'}, client("s", "s")),
+        ({"session-id": "s", "thread-id": "s", "x-codex-turn-metadata": '["thread_title"'}, client("s", "s")),
+        ({"session-id": "s", "thread-id": "s", "x-codex-turn-metadata": "[]"}, client("s", "s")),
         ({"session_id": "s", "conversation_id": "s"}, client("s", "s")),
         ({"x-session-id": "t"}, client("", "t")),
         ({"x-session-affinity": "t"}, client("", "t")),
