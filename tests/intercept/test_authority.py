@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mitmproxy import certs
 
-from rotoscope.proxy.intercept.authority import LIFETIME, authority
+from rotoscope.proxy.intercept.authority import authority
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.traces.errors import UnusableInput
 
@@ -82,7 +82,7 @@ def test_it_ends_by_itself() -> None:
     with authority({}) as made:
         certificate = made.store.default_ca
 
-        assert certificate.notafter - datetime.datetime.now(datetime.UTC) <= LIFETIME
+        assert certificate.notafter - datetime.datetime.now(datetime.UTC) <= datetime.timedelta(days=30)
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -40,14 +42,16 @@ async def answer(_: web.Request) -> web.StreamResponse:
     return web.json_response(chat_answer())
 
 
-async def started(folder: Path, front: Front, command: Sequence[str], **variables: str) -> asyncio.subprocess.Process:
+async def started(
+    folder: Path, front: Front, command: Sequence[str], *, options: Sequence[str] = (), **variables: str
+) -> asyncio.subprocess.Process:
     """Start to record a command, with files in folders of its own."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     trust = {"SSL_CERT_FILE": str(front.certificates.authority), "ROTOSCOPE_TOKENIZER": "none"}
     return await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "rotoscope", "record", "-o", str(folder / "recordings")],
-        *[*intercepting(front), "--", *command],
+        *[*intercepting(front), *options, "--", *command],
         env=environment(home) | trust | variables,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -55,7 +59,7 @@ async def started(folder: Path, front: Front, command: Sequence[str], **variable
     )
 
 
-async def record(folder: Path, front: Front, command: Sequence[str], handler: Handler = answer, **given: str) -> Ended:
+async def record(folder: Path, front: Front, command: Sequence[str], handler: Handler = answer, **given: Any) -> Ended:
     """Record a command to its end."""
     async with front.of(handler):
         process = await started(folder, front, command, **given)
@@ -138,6 +142,36 @@ async def test_the_recorder_writes_down_no_secret_of_tls(front: Front, tmp_path:
 
     assert ended.out == "done\n"
     assert not keys.exists() or b"SECRET" not in keys.read_bytes()
+
+
+@in_event_loop
+async def test_the_recorder_leaves_no_core_dump_and_the_command_what_it_would(front: Front, tmp_path: Path) -> None:
+    source = """
+import resource
+print(resource.getrlimit(resource.RLIMIT_CORE), resource.prlimit(os.getppid(), resource.RLIMIT_CORE))
+"""
+    own = _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+
+    ended = await record(tmp_path, front, python(source, front))
+
+    assert ended.out == f"{own} {(1 if hard == resource.RLIM_INFINITY else min(1, hard), hard)}\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--no-usage-request"]])
+@in_event_loop
+async def test_servers_are_asked_for_usage_unless_the_person_does_not_want_it(
+    front: Front, tmp_path: Path, options: list[str]
+) -> None:
+    asked = []
+
+    async def keep(request: web.Request) -> web.StreamResponse:
+        asked.append(await request.json())
+        return web.json_response(chat_answer())
+
+    source = "ask(sys.argv[1], json.loads(sys.argv[2]) | {'stream': True})"
+    await record(tmp_path, front, python(source, front), handler=keep, options=options)
+
+    assert ["stream_options" in body for body in asked] == [not options]
 
 
 @in_event_loop

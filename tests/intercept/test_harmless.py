@@ -21,6 +21,7 @@ from mitmproxy import ctx, http
 
 from rotoscope.proxy.intercept.harmless import LONGEST_SILENCE_S
 
+STREAMS = 8
 GOAWAY, NO_ERROR = b"\0\0\x08\x07\0\0\0\0\0", b"\0\0\0\0"
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -112,7 +113,7 @@ class _Raises:
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         def pass_on(_: bytes) -> bytes:
-            raise RuntimeError
+            raise RuntimeError("secret")
 
         assert flow.response is not None
         flow.response.stream = pass_on
@@ -120,7 +121,7 @@ class _Raises:
 
 @in_event_loop
 async def test_a_connection_on_which_something_raises_is_not_left_open(
-    certificates: Certificates, tmp_path: Path
+    certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server_is_left = asyncio.Event()
 
@@ -142,6 +143,7 @@ async def test_a_connection_on_which_something_raises_is_not_left_open(
         await server_is_left.wait()
 
     assert answer.status == 200
+    assert "secret" not in caplog.text
 
 
 @in_event_loop
@@ -182,3 +184,33 @@ async def test_a_server_that_takes_no_further_request_ends_what_it_is_answering(
             body += piece
 
     assert (answer.status, body, connections) == (200, b"first second", 1)
+
+
+@in_event_loop
+async def test_a_server_that_takes_one_request_a_connection_is_asked_on_as_many_as_there_are(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        state = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        state.initiate_connection()
+        writer.write(state.data_to_send())
+        while data := await reader.read(1 << 16):
+            for event in state.receive_data(data):
+                if isinstance(event, h2.events.RequestReceived):
+                    state.send_headers(event.stream_id, [(":status", "200")])
+                    writer.write(state.data_to_send())
+                    writer.write(GOAWAY + event.stream_id.to_bytes(4) + NO_ERROR)
+        writer.close()
+
+    async with (
+        serving(serve, certificates, "h2", tmp_path) as front,
+        opened(front, tmp_path / "journal") as one,
+        one.connected("2") as client,
+    ):
+        statuses = [(await client.ask("GET", "/")).status for _ in range(STREAMS)]
+
+    assert (statuses, connections) == ([200] * STREAMS, STREAMS)

@@ -17,6 +17,7 @@ from intercept.asking import VERSIONS, Headers, connected
 from intercept.fronts import Front
 from intercept.opened import opened
 from loopback import CHAT, STREAMED, STREAMED_WITH_USAGE, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
+from mitmproxy import ctx, tcp
 
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 
@@ -332,7 +333,14 @@ async def test_a_host_that_is_an_address_is_opened(front: Front, tmp_path: Path)
 
 @in_event_loop
 async def test_a_web_socket_passes_and_is_said_to_be_unrecorded(front: Front, tmp_path: Path) -> None:
+    tunnels: list[tcp.TCPFlow] = []
+
+    class Keeps:
+        def tcp_start(self, flow: tcp.TCPFlow) -> None:
+            tunnels.append(flow)
+
     async with opened(front, tmp_path / "journal") as one:
+        ctx.master.addons.add(Keeps())
         context = ssl.create_default_context(cafile=one.authority.certificate)
         async with (
             aiohttp.ClientSession() as session,
@@ -342,4 +350,5 @@ async def test_a_web_socket_passes_and_is_said_to_be_unrecorded(front: Front, tm
             heard = await socket.receive_str()
 
     assert heard == "hello"
+    assert [flow.messages for flow in tunnels] == [[]]
     assert one.notices == ["a WebSocket was passed on unrecorded: only HTTP is recorded"]

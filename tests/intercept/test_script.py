@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -144,6 +145,7 @@ async def test_what_is_no_http_is_not_repeated(front: Front, tmp_path: Path) -> 
     process = await mitmdump(front, tmp_path)
     assert process.stdout is not None
     port, told = await listening(process)
+    core_limit, _ = resource.prlimit(process.pid, resource.RLIMIT_CORE)
     for said in (b"GET /%b HTTP/9\r\n%b\r\n\r\n", b"POST http://%b/ HTTP/1.1\r\nContent-Length: %b\r\n\r\n"):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(said.replace(b"%b", word.encode()))
@@ -154,6 +156,7 @@ async def test_what_is_no_http_is_not_repeated(front: Front, tmp_path: Path) -> 
     await process.wait()
 
     assert list(Canaries.of([word]).in_bytes(told)) == []
+    assert core_limit == min(1, resource.getrlimit(resource.RLIMIT_CORE)[1] % (1 << 64))  # unlimited is -1
 
 
 @pytest.mark.parametrize(
