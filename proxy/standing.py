@@ -19,7 +19,7 @@ from rotoscope.proxy.names_file import NamesFile
 from rotoscope.proxy.recording import Recording, beside, recording
 from rotoscope.proxy.run import Finished, RecordedRun
 from rotoscope.proxy.runs import Runs
-from rotoscope.proxy.telling import tell_kind_of_error
+from rotoscope.proxy.telling import kinds_of_errors_told
 from rotoscope.proxy.upstream import Upstream, open_session
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.token_counters import Tokenizer
@@ -91,7 +91,7 @@ async def standing(
 
     Raises UnusableInput when it cannot listen.
     """
-    asyncio.get_running_loop().set_exception_handler(tell_kind_of_error)
+    asyncio.get_running_loop().set_exception_handler(kinds_of_errors_told())
     async with (
         open_session(how.upstream) as session,
         _measuring(how, session, notice) as measurer,

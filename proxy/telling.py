@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from rotoscope.proxy.run import Finished
@@ -39,6 +41,16 @@ def about_in_one_line(finished: Finished) -> str:
     return f"{line} ({finished.trouble})" if finished.trouble else line
 
 
-def tell_kind_of_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tell that something went wrong outside any call, without the text of it, which may hold what passed."""
-    _log.warning("an error of the gateway outside any call: %s", type(context.get("exception")).__name__)
+def kinds_of_errors_told() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Return what tells once of each kind of error outside any call, without its text, which may hold what passed."""
+    told: set[str] = set()
+
+    def tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        number = error.errno if isinstance(error, OSError) else None
+        kind = os.strerror(number).lower() if number else type(error).__name__
+        if kind not in told:
+            told.add(kind)
+            _log.warning("an error outside any call, told once: %s", kind)
+
+    return tell

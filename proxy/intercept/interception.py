@@ -19,7 +19,7 @@ from rotoscope.proxy.intercept.authority import Authority
 from rotoscope.proxy.intercept.harmless import OPTIONS, EndsBroken, Forgets, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts
 from rotoscope.proxy.intercept.modes import Mode
-from rotoscope.proxy.telling import tell_kind_of_error
+from rotoscope.proxy.telling import kinds_of_errors_told
 from rotoscope.traces.errors import UnusableInput
 
 
@@ -51,7 +51,7 @@ async def intercepting(
     try:
         await asyncio.wait([task, waiting := asyncio.create_task(running.wait())], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        asyncio.get_running_loop().set_exception_handler(tell_kind_of_error)
+        asyncio.get_running_loop().set_exception_handler(kinds_of_errors_told())
         if not all(one.is_running for one in server.servers):
             raise UnusableInput(_why_not(server, mode))
         yield [address[:2] for address in server.listen_addrs()]

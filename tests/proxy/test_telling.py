@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rotoscope.proxy.run import Finished, begin_in
-from rotoscope.proxy.telling import about, about_in_one_line, tell_kind_of_error
+from rotoscope.proxy.telling import about, about_in_one_line, kinds_of_errors_told
 from rotoscope.testing import make_trace
 from rotoscope.traces import Call
 
@@ -49,14 +50,18 @@ def test_recording_that_failed_is_told_without_a_trace(tmp_path: Path) -> None:
     assert about_in_one_line(finished) == "RECORDING FAILED"
 
 
-def test_error_outside_any_call_is_told_by_its_kind_alone(
+def test_errors_outside_any_call_are_told_by_their_kind_alone_and_each_kind_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(tell_kind_of_error)
-        loop.call_exception_handler({"message": "secret", "exception": ValueError("secret")})
+        loop.set_exception_handler(kinds_of_errors_told())
+        for error in (ValueError("secret"), OSError(errno.EMFILE, "secret"), ValueError("another")):
+            loop.call_exception_handler({"message": "secret", "exception": error})
 
     asyncio.run(run())
 
-    assert caplog.messages == ["an error of the gateway outside any call: ValueError"]
+    assert caplog.messages == [
+        "an error outside any call, told once: ValueError",
+        "an error outside any call, told once: too many open files",
+    ]
