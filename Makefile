@@ -28,7 +28,7 @@ export PYTHON
 .PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-coding-agents example-traces test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
-	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-21s %s\n' "$$target" "$$text"; done
 
 demo: environment ## record an agent, replay its trace and compare with the optimum
 	$(python) examples/demo.py

@@ -58,7 +58,9 @@ def unpacked_counts(line: bytes) -> list[Counted]:
 
 
 def main(name: str, file: str | None = None) -> None:
-    for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # a terminal's; the end of the input ends it
+    # Sent to the whole group by a terminal or by `timeout`, while the last texts are still to be counted; the end of the
+    # input ends it.
+    for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(signum, signal.SIG_IGN)
     keep_prompts_off_the_disk()
     os.nice(NICENESS)

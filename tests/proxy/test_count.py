@@ -179,6 +179,27 @@ def test_the_process_ends_with_the_counting(process: CounterProcess) -> None:
         os.kill(pid, 0)
 
 
+def test_signals_that_end_the_group_of_the_gateway_leave_the_process_to_count_the_last_texts(
+    process: CounterProcess,
+) -> None:
+    texts = Texts([[Uncounted(0, "one")]])
+
+    async def run() -> list[str]:
+        async with counting_with(process) as (counting, notices):
+            counting.submit(texts)
+            await counting.finish(timeout_s=PATIENCE_S)
+            assert process.pid is not None
+            for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+                os.kill(process.pid, signum)
+            texts.batches = [[Uncounted(1, "two")]]
+            counting.submit(texts)
+            await counting.finish(timeout_s=PATIENCE_S)
+            return notices
+
+    assert asyncio.run(run()) == []
+    assert texts.counts == [Counted(0, 1), Counted(1, 1)]
+
+
 def test_a_process_that_is_killed_is_told_once_and_texts_are_dropped_from_then_on(process: CounterProcess) -> None:
     texts = Texts([[Uncounted(0, "one")]])
 
