@@ -87,6 +87,30 @@ async def test_an_odd_head_is_for_the_client_to_judge(certificates: Certificates
 
 
 @in_event_loop
+async def test_an_upload_passes_as_it_comes(certificates: Certificates, tmp_path: Path) -> None:
+    first_came = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(5)
+        first_came.set()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n" + await reader.readexactly(6))
+        writer.close()
+
+    head = b"POST /v1/files HTTP/1.1\r\nContent-Type: multipart/form-data\r\nContent-Length: 11\r\n\r\n"
+    async with (
+        serving(serve, certificates, "http/1.1", tmp_path) as front,
+        opened(front, tmp_path / "journal") as one,
+        one.connected("1.1") as client,
+    ):
+        client.writer.write(head + b"first")
+        await first_came.wait()
+        client.writer.write(b"second")
+        await client.reader.readuntil(b"\r\n\r\n")
+        assert await client.reader.readexactly(6) == b"second"
+
+
+@in_event_loop
 async def test_a_connection_may_be_silent_for_a_day(certificates: Certificates, tmp_path: Path) -> None:
     timeouts: list[int] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import time
 from pathlib import Path
@@ -34,6 +35,22 @@ async def test_usage_is_asked_for_and_taken_out_again(front: Front, tmp_path: Pa
     assert through.body == said + sse("[DONE]")
     assert "content-length" not in dict(through.headers)
     assert (call.prompt_tokens, call.completion_tokens) == (2000, 7)
+
+
+@both_versions
+@in_event_loop
+async def test_a_compressed_request_that_asks_for_more_is_sent_unpacked(
+    front: Front, tmp_path: Path, version: str
+) -> None:
+    server = Server(sse(chat_chunk({"content": "one"}, "stop"), usage_chunk(), "[DONE]"), "text/event-stream")
+    headers = [*JSON, ("content-encoding", "gzip")]
+
+    async with front.of(server.answer), opened(front, tmp_path / "journal") as one, one.connected(version) as client:
+        await client.ask_whole("POST", CHAT, headers, gzip.compress(body_of(STREAMED)))
+
+    (_, lines, body) = server.asked[0]
+    assert json.loads(body) == STREAMED | {"stream_options": {"include_usage": True}}
+    assert b"content-encoding" not in dict(lines)
 
 
 @both_versions
