@@ -12,6 +12,7 @@ import aiohttp
 from mitmproxy import http
 from yarl import URL
 
+from rotoscope.proxy.intercept.hosts import in_ascii
 from rotoscope.proxy.upstream import CONNECT_TIMEOUT_S, MAX_HEADER_BYTES, verifying
 
 
@@ -40,7 +41,11 @@ class Again:
             request.method,
             URL(str(origin) + request.path, encoded=True),
             data=came.body,
-            headers=[*headers, ("Host", request.pretty_host), ("Accept-Encoding", "identity")],
+            headers=[
+                *headers,
+                ("Host", in_ascii(request.host_header or request.pretty_host)),
+                ("Accept-Encoding", "identity"),
+            ],
             allow_redirects=False,
             ssl=self._verify,
             server_hostname=flow.client_conn.sni if request.scheme == "https" else None,

@@ -87,21 +87,34 @@ class Hosts:
         found = [_host(name).partition(".")[2] if "*" in name else _host(name) for name in names]
         return list(dict.fromkeys(domain.lower() for domain in found)) if all(found) else []
 
+    def names(self, host: str) -> bool:
+        """Tell whether connections to a host are opened, if only to some port."""
+        return any(self.opens(host, port) for port in {0, *self.ports})
+
     def opens(self, host: str, port: int) -> bool:
         """Tell whether connections to a host are opened."""
-        return self._regex.match(f"{host}:{port}") is not None
+        return self._regex.match(f"{in_ascii(host)}:{port}") is not None
+
+
+def in_ascii(text: str) -> str:
+    """Return a host as clients ask for it (RFC 5891)."""
+    try:
+        return text if text.isascii() else text.encode("idna").decode()
+    except UnicodeError:
+        return text
 
 
 def chosen_hosts(given: Iterable[str]) -> Hosts:
     """Return the known inference hosts and those that were given. Raises UnusableInput."""
     patterns = []
     for text in given:
-        match = _PATTERN.fullmatch(text)
+        host = in_ascii(text)
+        match = _PATTERN.fullmatch(host)
         if match is None or not 0 < int(match["port"] or 443) <= 65535:
             raise UnusableInput(
                 f"{text!r} is no host to open: give one like 'llm.example.com', '*.example.com' or 'host:8443'"
             )
-        patterns.append(text)
+        patterns.append(host)
     return Hosts((*INFERENCE_HOSTS, *patterns))
 
 

@@ -23,7 +23,7 @@ from rotoscope.proxy.telling import kinds_of_errors_told
 from rotoscope.traces.errors import UnusableInput
 
 
-class _OwnAuthority(tlsconfig.TlsConfig):  # type: ignore[misc]
+class OwnAuthority(tlsconfig.TlsConfig):  # type: ignore[misc]
     """Certificates by an authority that is in no file."""
 
     def __init__(self, authority: Authority) -> None:
@@ -32,6 +32,13 @@ class _OwnAuthority(tlsconfig.TlsConfig):  # type: ignore[misc]
 
     def configure(self, updated: set[str]) -> None:
         super().configure(set(updated) - {"confdir", "certs", "key_size", "cert_passphrase"})
+
+    def get_cert(self, conn_context: Any) -> Any:
+        """Return a certificate for what the client asks for; for an address that is not also one for our own."""
+        address = conn_context.server.address
+        if conn_context.client.sni or not address:
+            return super().get_cert(conn_context)
+        return self.certstore.get_cert(address[0], [tlsconfig._ip_or_dns_name(address[0])], None)
 
 
 @contextlib.asynccontextmanager
@@ -81,7 +88,7 @@ def _master(interceptor: Interceptor, mode: Mode, authority: Authority, hosts: H
         disable_h2c.DisableH2C(),
         proxyserver.Proxyserver(),
         next_layer.NextLayer(),
-        _OwnAuthority(authority),
+        OwnAuthority(authority),
         upstream_auth.UpstreamAuth(),
         proxyauth.ProxyAuth(),
         LeavesRoom(),

@@ -107,7 +107,11 @@ async def _run(options: InterceptOptions) -> int:
                 command, environment = options.command, {**os.environ, **trusted.variables}
                 if mode.is_asked:
                     environment = led_through(
-                        environment, *addresses[0], asks_for=mode.asks_for, is_direct=mode.behind is None
+                        environment,
+                        *addresses[0],
+                        hosts=options.hosts,
+                        asks_for=mode.asks_for,
+                        is_direct=mode.behind is None,
                     )
                 if space is not None:
                     space.lead_to(addresses[0][1], sorted({*PORTS, *options.hosts.ports}))
@@ -162,7 +166,8 @@ def _nothing_recorded(interceptor: Interceptor, mode: Mode, *, in_trouble: bool)
         reason = "no connection came"
     else:
         reason = (
-            "no connection came; a client that does not read HTTPS_PROXY is recorded with --intercept-mode namespace"
+            "no connection came; a server of this machine has to be named, as in --intercept-host localhost:8000, "
+            "and a client that does not read HTTPS_PROXY is recorded with --intercept-mode namespace"
         )
     return f"NOTHING WAS RECORDED: {reason}"
 

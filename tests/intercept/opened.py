@@ -46,7 +46,7 @@ class Opened:
     def variables(self) -> dict[str, str]:
         """What a client's environment needs to be led through here."""
         host, port = self.proxy.removeprefix("http://").rsplit(":", 1)
-        return led_through(self.authority.variables, host, int(port))
+        return led_through(self.authority.variables, host, int(port), hosts=chosen_hosts(["localhost"]))
 
     def connected(self, version: str) -> contextlib.AbstractAsyncContextManager[Connection]:
         """Connect to the front through the proxy, as a client that trusts its authority."""

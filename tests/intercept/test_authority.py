@@ -7,6 +7,7 @@ import os
 import ssl
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -15,12 +16,13 @@ from mitmproxy import certs
 
 from rotoscope.proxy.intercept.authority import authority
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
+from rotoscope.proxy.intercept.interception import OwnAuthority
 from rotoscope.traces.errors import UnusableInput
 
 
-def is_trusted(store: certs.CertStore, certificate: Path, name: str) -> bool:
-    """Tell whether a client takes a certificate of the store for a name."""
-    entry = store.get_cert(name, [x509.DNSName(name)], None)
+def is_trusted(store: certs.CertStore, certificate: Path, name: str, entry: certs.CertStoreEntry | None = None) -> bool:
+    """Tell whether a client takes a certificate of the store, or that one, for a name."""
+    entry = entry or store.get_cert(name, [x509.DNSName(name)], None)
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=certificate)
     own = certificate.with_name("own.pem")
     key = entry.privatekey.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
@@ -56,6 +58,16 @@ def is_trusted(store: certs.CertStore, certificate: Path, name: str) -> bool:
 def test_it_is_good_for_the_hosts_that_are_opened_alone(name: str, expected: bool) -> None:
     with authority({}, hosts=chosen_hosts(["llm.example.com:8443", "127.0.0.1"])) as made:
         assert is_trusted(made.store, made.certificate, name) is expected
+
+
+@pytest.mark.parametrize("address", ["192.0.2.7", "::1"])
+def test_it_is_good_for_a_server_that_is_an_address(address: str) -> None:
+    with authority({}, hosts=chosen_hosts([f"[{address}]:8443" if ":" in address else address])) as made:
+        client = SimpleNamespace(sni=None, sockname=("127.0.0.1", 1))
+        asked = SimpleNamespace(client=client, server=SimpleNamespace(address=(address, 8443)))
+        entry = OwnAuthority(made).get_cert(asked)
+
+        assert is_trusted(made.store, made.certificate, address, entry)
 
 
 def test_it_is_good_for_any_where_any_may_be_opened() -> None:

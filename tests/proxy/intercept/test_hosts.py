@@ -44,6 +44,9 @@ def test_the_known_inference_hosts_are_opened_and_no_other(host: str, port: int,
         ("10.0.0.1:8000", "10.0.0.1", 8000, True),
         ("10.0.0.1:8000", "10x0.0.1", 8000, False),
         ("[::1]:8443", "::1", 8443, True),
+        ("bücher.example:8443", "xn--bcher-kva.example", 8443, True),
+        ("bücher.example:8443", "bücher.example", 8443, True),
+        ("*.bücher.example", "llm.xn--bcher-kva.example", 443, True),
     ],
 )
 def test_a_host_that_was_given_is_opened_too(given: str, host: str, port: int, is_opened: bool) -> None:
