@@ -108,9 +108,11 @@ class Opening:
             try:
                 return bytes(receive(size))
             except SSL.Error as error:
+                if "alert" not in str(error):
+                    raise
                 if _REFUSES_US.search(str(error)):
                     self._leave(who, _WANTS_A_CERTIFICATE)
-                raise
+                raise SSL.ZeroReturnError from error  # an end; else mitmproxy waits for one that it takes for told
 
         data.ssl_conn.recv = receiving
 
