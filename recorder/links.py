@@ -32,7 +32,7 @@ from typing import TypeAlias
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.origins import Origin, OriginFinder, is_same_request
-from rotoscope.recorder.side_calls import find_side_calls
+from rotoscope.recorder.side_calls import find_looks, find_side_calls
 from rotoscope.traces.model import LinkEvidence
 
 _CUT_SHORT = ("cancelled", "error", "lost")
@@ -75,6 +75,7 @@ class Linker:
     links: list[Link] = field(default_factory=list)
     _behind: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By call, those whose requests hold or name its answer."""
+    _looks: frozenset[int] = frozenset()
     _asides: frozenset[int] = frozenset()
     _twins: defaultdict[tuple[int | None, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Calls with the same prompt."""
@@ -93,7 +94,8 @@ class Linker:
             if not self._is_further_choice(call) and origin.kind != "copy":
                 for number in origin.calls if origin.is_behind_answer else origin.beneath:
                     self._behind[number].append(call.number)
-        self._asides = find_side_calls(self.run, self.origins, self._behind)
+        self._looks = find_looks(self.run, self.origins, self._behind)
+        self._asides = find_side_calls(self.run, self.origins, self._behind) | self._looks
 
     def find(self) -> list[Link]:
         """Return the link of each call."""
@@ -111,9 +113,10 @@ class Linker:
         origin = self._effective(call)
         if origin.kind == "copy":
             return self._begin(call, self.links[origin.calls[0]].conversation)
-        if self._yields(call, origin):
+        is_look = call.number in self._looks
+        if is_look or self._yields(call, origin):
             forked = self.links[origin.calls[0]].conversation if origin.calls else None
-            return self._begin(call, forked, is_main=not self._is_cut_short(call))
+            return self._begin(call, forked, is_main=is_look or not self._is_cut_short(call))
         if origin.kind == "again":
             return self._again(call, origin.calls)
         if origin.calls and (origin.kind != "part" or self._is_alone(call)):

@@ -5,7 +5,8 @@ each call, in this order:
 
 1. `response`: it names the response of a call.
 2. `tools`: it ends with results of tools that a call asked for, by ids that only that call gave out. Where its prompt
-   holds more of another stream, or nothing of that one, the ids were used again or come late, and say nothing.
+   holds more of another stream, or nothing of that one, the ids were used again or come late, and say nothing. Where
+   the same prompt had come with the same ids, it is that prompt `again`.
 3. `prefix`: its prompt holds the whole stream of a call, answer included, or the whole prompt with another answer;
    whatever stands behind that answer.
 4. `answer`: its last answer is a call's, though what stands before it is in no stream.
@@ -129,6 +130,8 @@ class OriginFinder:
         asking = self._ended(call, call.opened.answers)
         if asking is None or self._holds_more(call, held, asking):
             return held
+        if sent := self._sent_before(call, held):
+            return Origin("again", sent)
         return Origin("tools", (asking,)) if asking in held.calls or self._shows(call, asking) else held
 
     def _ended(self, call: SeenCall, journal_number: int | None) -> int | None:
@@ -146,6 +149,12 @@ class OriginFinder:
         ids = self._run.tree.message_ids(call.head)
         best, named = (self._run.tree.message_ids(self._run.calls[x].head) for x in (held.calls[0], asking))
         return len(best) > len(named) or (len(best) == len(named) and ids[: len(named)] != named)
+
+    def _sent_before(self, call: SeenCall, held: Origin) -> tuple[int, ...]:
+        """Return the calls that had the same prompt, with results of the same tools, if all had ended."""
+        others = [self._run.calls[x] for x in held.calls if held.kind == "again"]
+        same = [x for x in others if x.opened.answers == call.opened.answers]
+        return tuple(x.number for x in same) if all(x.end_ms <= call.start_ms for x in same) else ()
 
     def _shows(self, call: SeenCall, asking: int) -> bool:
         """Whether a prompt has any message of another call's stream: by their ids alone, results may be another's."""

@@ -6,6 +6,10 @@ two messages at most behind instructions that are not the agent's (or another mo
 it ran, for it might be one of them. The agent is a call with tools of the same line by the client's word; where
 requests name nobody, it must have used them or been gone on from, and the call must also have run beside one of the
 agent's, so that the agent did not wait for it.
+
+A call that holds what the agent said is one too, such as one that asks whether the agent is in a loop: nothing goes on
+from it, it offers as little, has other instructions than the agent, and none at all or such that the agent went on
+without it; and all of that kind that follow. It may ask for one tool, the schema of its answer.
 """
 
 from __future__ import annotations
@@ -51,6 +55,45 @@ def find_side_calls(run: SeenRun, origins: Sequence[Origin], behind: Mapping[int
         if not is_tool and any(_is_beside(run, call, agent) for agent in _near(call, agents[call.thread])):
             found.append(call.number)
     return frozenset(found)
+
+
+def find_looks(run: SeenRun, origins: Sequence[Origin], behind: Mapping[int, Sequence[int]]) -> frozenset[int]:
+    """Return the numbers of the side calls that hold what an agent said."""
+    found: set[int] = set()
+    kinds: set[tuple[int | None, int, int, int | None]] = set()
+    for call in run.calls:
+        origin = origins[call.number]
+        is_behind = origin.kind in ("tools", "prefix", "answer") and not call.opened.aux
+        if behind.get(call.number) or len(call.tools) > 1 or not is_behind:
+            continue
+        instructions, agent = run.tree.instructions_id(call.head), run.calls[origin.calls[-1]]
+        if instructions == run.tree.instructions_id(agent.head) or not _offers_less(run, call, agent):
+            continue
+        kind = call.thread, call.domain, instructions, run.tree.tools_of(call.head)
+        if not run.tree.leading_messages(call.head) or kind in kinds or _grows_without(run, call, agent, behind):
+            found.add(call.number)
+            kinds.add(kind)
+    return frozenset(found)
+
+
+def _grows_without(run: SeenRun, call: SeenCall, agent: SeenCall, behind: Mapping[int, Sequence[int]]) -> bool:
+    """Whether the agent goes on behind a call as it was, with a longer list: one that is shorter may hold a summary."""
+    while following := [run.calls[x] for x in behind.get(agent.number, ()) if _is_grown(run, run.calls[x], agent)]:
+        agent = following[-1]
+        if agent.number > call.number:
+            return True
+    return False
+
+
+def _is_grown(run: SeenRun, call: SeenCall, agent: SeenCall) -> bool:
+    is_alike = run.tree.instructions_id(call.head) == run.tree.instructions_id(agent.head)
+    is_longer = len(run.tree.message_ids(call.head)) > len(run.tree.message_ids(agent.head))
+    return call.domain == agent.domain and is_alike and is_longer
+
+
+def _offers_less(run: SeenRun, call: SeenCall, agent: SeenCall) -> bool:
+    tools_bytes = _tools_bytes(run, agent)
+    return tools_bytes > 0 and _tools_bytes(run, call) * _LEAST_FACTOR <= tools_bytes
 
 
 def _is_alone(run: SeenRun, call: SeenCall, origin: Origin, behind: Mapping[int, Sequence[int]]) -> bool:

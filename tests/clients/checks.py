@@ -9,7 +9,7 @@ from pathlib import Path
 
 from captured_simulator import Place, replayed
 from clients.recorded import Recorded
-from clients.truth import TrueCall, common
+from clients.truth import CUT_SHORT, TrueCall, common
 from forest_truth import Truth
 
 from rotoscope.traces import Trace
@@ -27,7 +27,7 @@ def _has_its_lengths(one: TrueCall) -> bool:
     if one.call.prefix.greatest > one.call.prompt_tokens:
         return False
     lengths = one.call.prompt_tokens, one.call.completion_tokens
-    return one.call.finish_reason == "cancelled" or lengths == (len(one.prompt), one.generation.generated)
+    return one.call.finish_reason in CUT_SHORT or lengths == (len(one.prompt), one.generation.generated)
 
 
 def sent_canaries(recorded: Recorded) -> set[int]:

@@ -57,6 +57,8 @@ class Seen:
     status: int = 0
     generations: Sequence[Generation] = ()
     """Prompt and output of each choice; none where it was refused."""
+    tool_ids: Sequence[str] = ()
+    """Of the tool calls in the answer, where the server keeps them."""
     embedded: Sequence[int] = ()
     """How many tokens were embedded."""
 

@@ -14,6 +14,8 @@ from rotoscope.replayer.simulator.scheduler import Generation
 from rotoscope.traces import Call, Trace
 from rotoscope.traces.bounds import PromptBounds
 
+CUT_SHORT = ("cancelled", "error")
+"""Where a call ended before its usage was told."""
 Ids = NDArray[np.uint32]
 
 
@@ -58,12 +60,12 @@ def true_calls(one: Recorded) -> list[TrueCall]:
     for call in calls:
         lengths = call.prompt_tokens, call.completion_tokens
         fits = [g for g in waiting if (len(g.prompt_ids), g.generated) == lengths]
-        if fits and call.finish_reason != "cancelled":
+        if fits and call.finish_reason not in CUT_SHORT:
             found[call.call] = fits[0]
             waiting.remove(fits[0])
     for call in calls:
         if call.call not in found:
-            assert call.finish_reason == "cancelled", f"the server has seen no call like {call}"
+            assert call.finish_reason in CUT_SHORT, f"the server has seen no call like {call}"
             found[call.call] = waiting.pop(0)
     assert waiting == [], "the server has answered calls that are not in the trace"
     return [TrueCall(call, found[call.call]) for call in calls]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 from aiohttp import web
-from clients.scripted_server import Script, ScriptedServer
+from clients.scripted_server import Script, ScriptedServer, current_request
 from coding_agents.gemini_api import GEMINI_FORM, GeminiBody
 
 from rotoscope.replayer.simulator import wire
@@ -42,6 +43,8 @@ class AgentServer(ScriptedServer):
     def __init__(self, script: Script, *, says_in_errors: str, flowing_call: int | None = None) -> None:
         super().__init__(script, says_in_errors=says_in_errors)
         self.flowing = asyncio.Event()
+        self.broken: Mapping[int, int] = {}
+        """By the number of a call, how many tokens of its answer are sent before its connection is closed."""
         self._flowing_call = flowing_call
 
     def application(self) -> web.Application:
@@ -76,15 +79,27 @@ class AgentServer(ScriptedServer):
         return await self._desk.serve(request, body, [prompt], self._form(GEMINI_FORM))
 
     def _form(self, form: Form) -> Form:
-        """Return a form that names namespaces apart, and that tells when enough of an answer is on its way."""
-        is_waited_for = sum(seen.is_call for seen in self.seen) == self._flowing_call
+        """Return a form that names namespaces apart, keeps the ids of tool calls, and does what waits for this call."""
+        number, seen = sum(seen.is_call for seen in self.seen), current_request()
+        limit = self.broken.get(number)
 
         def chunks(reply: Reply, choice: Choice, first: int, end: int) -> list[bytes]:
-            if is_waited_for and end > FLOWING_TOKENS:
+            seen.tool_ids = choice.tool_ids
+            if number == self._flowing_call and end > FLOWING_TOKENS:
                 self.flowing.set()
+            if limit is not None and first >= limit:
+                break_off()
+            end = end if limit is None else min(end, limit)
             return [with_namespace(chunk) for chunk in form.chunks(reply, choice, first, end)]
 
+        def break_off() -> NoReturn:
+            if not limit:
+                seen.generations = ()
+            raise ConnectionAbortedError("the server goes away in the midst of an answer")
+
         def ending(reply: Reply, *, include_usage: bool) -> bytes:
+            if limit is not None:
+                break_off()
             return with_namespace(form.ending(reply, include_usage=include_usage))
 
         return replace(form, chunks=chunks, ending=ending)

@@ -57,6 +57,20 @@ class Senders:
 
 
 @dataclass(frozen=True)
+class ToolIds:
+    """Who sends a request is whose tool calls its history holds: each id was given out once, by the server.
+
+    Where they were taken off on the way to the recorder, one stands in a header, in lower case.
+    """
+
+    header: str = ""
+
+
+Truth = Senders | ToolIds
+"""How the server learns who sends a request."""
+
+
+@dataclass(frozen=True)
 class Play:
     """One recorded run of an agent."""
 
@@ -70,8 +84,10 @@ class Play:
     """Statuses and kinds of error that a prompt with the words of `scripted_server.REFUSE` meets, one after another."""
     fails: bool = False
     """Whether the last line ends with another exit status than 0."""
-    senders: Senders | None = None
+    senders: Truth | None = None
     """How the server learns who sends a request, where the recorder does not."""
+    broken_in_calls: Mapping[int, int] = field(default_factory=dict)
+    """Calls, counted from one, whose connection the server closes, and how many tokens of the answer it has sent then."""
     person: Person | None = None
     """Who sits at the terminal that it runs in; where nobody does it has none."""
     patience_s: float = 120.0

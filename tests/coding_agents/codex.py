@@ -17,6 +17,8 @@ from coding_agents.scripts import InTurn, Numbered, last_text, offered
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
 
 ASK = """codex exec --dangerously-bypass-approvals-and-sandbox -c 'model_providers.here.base_url="'"$OPENAI_BASE_URL"'"'"""
+ANONYMOUS = 'OPENAI_BASE_URL="$ANONYMOUS/${OPENAI_BASE_URL#http://127.0.0.1:}"; '
+"""Who sends a request is taken off."""
 LOOKS = 7
 """How many commands say much, one after another."""
 CONFIG = """\
@@ -145,6 +147,12 @@ AGENT = Agent(
         "forked-session": Play(f'{MEETING}\n{ASK} fork "$({LATEST})" "And now, $IN_PROMPT?"', read_and_run),
         "interrupted": Play(f'exec {ASK} "Count, $IN_PROMPT."', count_without_end, interrupted_in_call=2, fails=True),
         "tree": Play(f'{ASK} -c agents.max_depth=2 "Look twice, $IN_PROMPT."', two_by_two),
+        "anonymous-tree": Play(
+            f'{ANONYMOUS}{ASK} -c agents.max_depth=2 "Look twice, $IN_PROMPT."',
+            two_by_two,
+            senders=Senders("x-taken-off-thread-id", "x-taken-off-codex-parent-thread-id"),
+        ),
+        "broken": Play(f'{ASK} "When is the meeting, $IN_PROMPT?"', read_and_run, broken_in_calls={1: 0, 3: 30, 5: 4}),
         "review": Play(f"{ASK} review --commit HEAD", read_and_run),
     },
 )

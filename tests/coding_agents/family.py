@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from clients.scripted_server import Seen
 from clients.truth import TrueCall, true_calls
-from coding_agents.agents import Senders
+from coding_agents.agents import Senders, ToolIds
+from coding_agents.anonymous import TOOL_ID
 from coding_agents.playing import Played
 
 from rotoscope.traces import Call, ParallelStart, Trace
@@ -34,34 +35,57 @@ class Line:
 
 def lines(played: Played) -> list[Line]:
     """Return the calls of a trace, each with who sent it."""
-    sender_of = {
-        id(generation): sender_and_parent(played.senders, request)[0]
-        for request in played.seen
-        for generation in request.generations
-    }
+    told = senders_and_parents(played)
+    sender_of = {id(generation): told[id(request)][0] for request in played.seen for generation in request.generations}
     return [Line(true, sender_of[id(true.generation)]) for true in true_calls(played)]
 
 
-def sender_and_parent(senders: Senders, seen: Seen) -> tuple[str, str]:
-    """Return who sends a request and who began that one, each the main agent where nobody is named."""
-    headers = {name.lower(): value for name, value in seen.headers.items()}
-    return headers.get(senders.sender, MAIN), headers.get(senders.parent, MAIN)
+def senders_and_parents(played: Played) -> dict[int, tuple[str, str]]:
+    """Return by the identity of a request who sends it and who began that one: the main agent where nobody is named."""
+    calls = [request for request in played.seen if request.is_call]
+    match played.senders:
+        case ToolIds(header):
+            return {at: (sender, MAIN) for at, sender in _by_tool_ids(calls, header).items()}
+        case Senders(sender, parent):
+            headers = {id(request): _headers(request) for request in calls}
+            return {at: (one.get(sender, MAIN), one.get(parent, MAIN)) for at, one in headers.items()}
+
+
+def _headers(seen: Seen) -> dict[str, str]:
+    return {name.lower(): value for name, value in seen.headers.items()}
+
+
+def _by_tool_ids(calls: Sequence[Seen], header: str) -> dict[int, str]:
+    """Return who sends each request: whose first tool call its history holds, or, where it holds none, somebody new."""
+    begun_by: dict[str, str] = {}
+    senders: dict[int, str] = {}
+    for number, request in enumerate(calls):
+        told = _headers(request).get(header, "").encode() or request.body
+        held = (begun_by.get(found[0].decode()) for found in TOOL_ID.finditer(told))
+        senders[id(request)] = next(filter(None, held), f"agent {number}")
+        begun_by |= dict.fromkeys(request.tool_ids, senders[id(request)])
+    return senders
 
 
 def told_parents(played: Played) -> dict[str, str]:
     """Return who began each agent that made a call; who made none began nobody, as far as a server can see."""
-    told = dict(sender_and_parent(played.senders, request) for request in played.seen if request.is_call)
+    senders, told = played.senders, dict(senders_and_parents(played).values())
+    assert isinstance(senders, Senders)
     return {
         sender: parent
         for sender, parent in told.items()
-        if sender != MAIN and parent in told and (parent != MAIN or played.senders.is_main_without_id)
+        if sender != MAIN and parent in told and (parent != MAIN or senders.is_main_without_id)
     }
 
 
 def recorded_parents(trace: Trace, names: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return who began each agent by the branches of a trace, which `names` has the agents of."""
+    """Return who began each agent by the branches of a trace, which `names` has the agents of.
+
+    A branch that an agent began for a call of its own, such as a summary, is no other agent's.
+    """
     begun = {spelled((event.region, index)): spelled(event.branch) for event, index in _branches(trace)}
-    return {name: _name(begun.get(branch, ROOT), names) for branch, (name, *_) in names.items() if branch in begun}
+    found = [(name, _name(begun[branch], names)) for branch, (name, *_) in names.items() if branch in begun]
+    return {name: parent for name, parent in found if name != parent}
 
 
 def _branches(trace: Trace) -> Iterator[tuple[ParallelStart, int]]:

@@ -6,11 +6,29 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coding_agents.agents import Agent, Play
-from coding_agents.tasks import ASK_TWINS, ASK_TWO, COUNT, GO_ON, MEETING, READ_LONG, REFUSED, Tools, script, tool
+from coding_agents.agents import Agent, Play, ToolIds
+from coding_agents.anonymous import FIRST_TOOL_ID
+from coding_agents.tasks import (
+    ASK_FOUR,
+    ASK_TWINS,
+    ASK_TWO,
+    COUNT,
+    GO_ON,
+    MEETING,
+    READ_LONG,
+    READ_OFTEN,
+    REFUSED,
+    Tools,
+    checked,
+    numbered,
+    script,
+    tool,
+)
 
 from rotoscope.replayer.simulator.model import Answer
 
+ALIKE = 'GOOGLE_GEMINI_BASE_URL="$ANONYMOUS/alike/${GOOGLE_GEMINI_BASE_URL#http://127.0.0.1:}" '
+"""The ids of tool calls are made alike."""
 ASK = "gemini --yolo --skip-trust --model scripted-model"
 SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -18,6 +36,11 @@ SETTINGS = {
     "general": {"enableAutoUpdate": False},
 }
 
+CHECKS = """\
+sed -i 's/^{/{"model": {"skipNextSpeakerCheck": false, "summarizeToolOutput": {"run_shell_command": {"tokenBudget": 20}}}, /' \
+    "$HOME/.gemini/settings.json"
+"""
+"""Whether the model should go on is asked behind each of its answers, and what commands say is summed up."""
 SMALL = """sed -i 's/^{/{"model": {"compressionThreshold": 0.02}, /' "$HOME/.gemini/settings.json"\n"""
 """Of a window of about a million tokens."""
 
@@ -45,7 +68,14 @@ AGENT = Agent(
     plays={
         "errand": Play(f'{ASK} --prompt "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
         "agents": Play(f'{ASK} --prompt "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
-        "twins": Play(f'{ASK} --prompt "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
+        "twins": Play(f'{ASK} --prompt "{ASK_TWINS}, $IN_PROMPT."', numbered(script(TOOLS))),
+        "anonymous-four": Play(
+            f'{ALIKE}{ASK} --prompt "{ASK_FOUR}, $IN_PROMPT."', numbered(script(TOOLS)), senders=ToolIds(FIRST_TOOL_ID)
+        ),
+        "checked": Play(
+            f'{CHECKS}{ASK} --prompt "{READ_OFTEN}, $IN_PROMPT." && {ASK} --resume latest --prompt "{GO_ON}."',
+            numbered(checked(script(TOOLS))),
+        ),
         "continued": Play(
             f'{ASK} --prompt "{MEETING}, $IN_PROMPT?" && {ASK} --resume latest --prompt "{GO_ON}."', script(TOOLS)
         ),

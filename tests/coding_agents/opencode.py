@@ -6,13 +6,17 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coding_agents.agents import Agent, Play
-from coding_agents.tasks import ASK_TWINS, ASK_TWO, COUNT, GO_ON, MEETING, READ_LONG, REFUSED, Tools, script, tool
+from coding_agents.agents import Agent, Play, Senders
+from coding_agents.tasks import ASK_TWO, COUNT, GO_ON, LEVELS, MEETING, READ_LONG, REFUSED, Tools, script, tool, tree
 
 ASK = "opencode run"
+ANONYMOUS = 'OPENAI_BASE_URL="$ANONYMOUS/${OPENAI_BASE_URL#http://127.0.0.1:}" '
+"""Who sends a request is taken off."""
 CONFIG = {
     "model": "here/scripted-model",
     "permission": "allow",
+    "subagent_depth": 3,
+    "agent": {"looker": {"mode": "subagent", "description": "Looks", "permission": {"*": "allow", "task": "allow"}}},
     "share": "disabled",
     "autoupdate": False,
     "provider": {
@@ -38,7 +42,7 @@ def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
 
 TOOLS = Tools(
     run=lambda command: tool("bash", command=command),
-    begin=lambda prompt: tool("task", description="Look again", prompt=prompt, subagent_type="general"),
+    begin=lambda prompt: tool("task", description="Look again", prompt=prompt, subagent_type="looker"),
 )
 
 AGENT = Agent(
@@ -47,10 +51,16 @@ AGENT = Agent(
     program="node_modules/opencode-*64/bin/opencode",
     upstream="/v1",
     environment=environment,
+    senders=Senders("x-session-id", "x-parent-session-id"),
     plays={
         "errand": Play(f'{ASK} "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
         "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
-        "twins": Play(f'{ASK} "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
+        "tree": Play(f'{ASK} "{LEVELS.format(3)}, $IN_PROMPT."', tree(TOOLS, levels=3)),
+        "anonymous-tree": Play(
+            f'{ANONYMOUS}{ASK} "{LEVELS.format(3)}, $IN_PROMPT."',
+            tree(TOOLS, levels=3),
+            senders=Senders("x-taken-off-session-id", "x-taken-off-parent-session-id"),
+        ),
         "continued": Play(f'{ASK} "{MEETING}, $IN_PROMPT?" && {ASK} --continue "{GO_ON}."', script(TOOLS)),
         "compacted": Play(
             f'{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."',

@@ -14,7 +14,7 @@ import orjson
 from clients.recorded import Recorded, environment, record_command
 from clients.scripted_server import Seen, serving
 from coding_agents.agent_server import AgentServer
-from coding_agents.agents import Agent, Canaries, Play, Senders, make_project
+from coding_agents.agents import Agent, Canaries, Play, ToolIds, Truth, make_project
 from coding_agents.anonymous import without_names
 from coding_agents.terminal import terminal
 
@@ -34,13 +34,13 @@ class Played(Recorded):
     """What `--names` wrote: models, tools, and who worked in which branch."""
     output: str
     """What the agent wrote on its terminal."""
+    status: int
+    """With which `rotoscope record` ended."""
 
     @property
-    def senders(self) -> Senders:
-        """Return the headers by which the server was told who sends a request."""
-        senders = self.play.senders or self.agent.senders
-        assert senders is not None
-        return senders
+    def senders(self) -> Truth:
+        """Return how the server was told who sends a request."""
+        return self.play.senders or self.agent.senders or ToolIds()
 
 
 def perform(agent: Agent, play: Play, *, installed: Path, folder: Path) -> Played:
@@ -67,6 +67,7 @@ def perform(agent: Agent, play: Play, *, installed: Path, folder: Path) -> Playe
         play,
         names=orjson.loads((folder / "names.jsonl").read_bytes()),
         output=output,
+        status=status,
     )
 
 
@@ -76,6 +77,7 @@ async def _record(
     says = canaries.said.error
     server = AgentServer(play.script(canaries), says_in_errors=says, flowing_call=play.interrupted_in_call)
     server.refusals = play.refusals
+    server.broken = play.broken_in_calls
     async with serving(server), without_names() as anonymous, _sitting_at_terminal(play, server.seen) as terminal:
         status, said = await record_command(
             ["sh", "-c", f'cd "$PROJECT"\n{play.lines}'],

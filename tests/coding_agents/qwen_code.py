@@ -6,12 +6,30 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coding_agents.agents import Agent, Play
-from coding_agents.tasks import ASK_TWINS, ASK_TWO, COUNT, GO_ON, MEETING, READ_LONG, REFUSED, Tools, script, tool
+from coding_agents.agents import Agent, Play, ToolIds
+from coding_agents.anonymous import FIRST_TOOL_ID
+from coding_agents.tasks import (
+    ASK_TWINS,
+    ASK_TWO,
+    COUNT,
+    GO_ON,
+    MEETING,
+    READ_LONG,
+    REFUSED,
+    Tools,
+    checked,
+    numbered,
+    script,
+    tool,
+)
 
 ASK = "qwen --auth-type openai --yolo"
+ALIKE = 'OPENAI_BASE_URL="$ANONYMOUS/alike/${OPENAI_BASE_URL#http://127.0.0.1:}" '
+"""The ids of tool calls are made alike."""
 SETTINGS = {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}}
 
+CHECKS = """mkdir .qwen && echo '{"model": {"skipNextSpeakerCheck": false}}' >.qwen/settings.json && """
+"""Whether the model should go on is asked behind each of its answers."""
 SMALL = (
     """mkdir .qwen && echo '{"model": {"generationConfig": {"contextWindowSize": 50000}}}' >.qwen/settings.json && """
 )
@@ -40,7 +58,13 @@ AGENT = Agent(
     plays={
         "errand": Play(f'{ASK} "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
         "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
-        "twins": Play(f'{ASK} "{ASK_TWINS}, $IN_PROMPT."', script(TOOLS)),
+        "anonymous-twins": Play(
+            f'{ALIKE}{ASK} "{ASK_TWINS}, $IN_PROMPT."', numbered(script(TOOLS)), senders=ToolIds(FIRST_TOOL_ID)
+        ),
+        "checked": Play(
+            f'{CHECKS}{ASK} "{MEETING}, $IN_PROMPT?" && {ASK} --continue "{GO_ON}."',
+            numbered(checked(script(TOOLS))),
+        ),
         "continued": Play(f'{ASK} "{MEETING}, $IN_PROMPT?" && {ASK} --continue "{GO_ON}."', script(TOOLS)),
         "compacted": Play(
             f'{SMALL}{ASK} "{READ_LONG}, $IN_PROMPT." && {ASK} --continue "{GO_ON}."',

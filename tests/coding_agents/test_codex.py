@@ -5,6 +5,7 @@ from __future__ import annotations
 from clients.checks import sent_canaries
 from coding_agents.agents import PLANTED
 from coding_agents.conftest import Performer
+from coding_agents.family import anonymous_parents, lines, told_parents
 
 from rotoscope.traces import ParallelStart, ToolCall
 
@@ -62,12 +63,35 @@ def test_what_was_refused_twice_is_one_call(performed: Performer) -> None:
     assert [call.attempts for call in played.trace.calls()] == [3, None, None]
 
 
+def test_what_is_sent_again_behind_a_broken_answer_goes_on_from_it(performed: Performer) -> None:
+    played = performed(CODEX, "broken")
+    calls = list(played.trace.calls())
+
+    # The first answer broke before it said anything; the others were half there: the server had worked for them.
+    assert len([request for request in played.seen if request.is_call]) == 6
+    assert [call.attempts for call in calls] == [2, None, None, None, None]
+    assert [call.link for call in calls] == [None, "client", "again", "client", "again"]
+    assert [call.finish_reason for call in calls] == ["tool_calls", "error", "tool_calls", "error", "stop"]
+    assert {call.rivals for call in calls} == {None}
+    assert calls[2].prefix.of == calls[1].call
+    assert calls[2].prefix.tokens == calls[2].prompt_tokens
+
+
+def test_it_sends_the_whole_list_in_requests_of_their_own(performed: Performer) -> None:
+    played = performed(CODEX, "errand")
+
+    assert {request.path for request in played.seen} == {"/v1/responses"}
+    assert not any(b"previous_response_id" in request.body for request in played.seen)
+    assert not any("upgrade" in map(str.lower, request.headers) for request in played.seen)
+
+
 def test_an_interrupted_call_is_cancelled_and_its_prompt_an_estimate(performed: Performer) -> None:
     *_, call = performed(CODEX, "interrupted").trace.calls()
 
     assert call.finish_reason == "cancelled"
     assert call.completion_tokens > 0
     assert call.prompt_tokens_source not in (None, "usage")
+    assert performed(CODEX, "interrupted").status == 1
 
 
 def test_its_threads_are_branches_below_those_that_spawned_them(performed: Performer) -> None:
@@ -79,6 +103,18 @@ def test_its_threads_are_branches_below_those_that_spawned_them(performed: Perfo
     assert {"spawn_agent", "wait_agent", "close_agent", "exec_command"} == {
         name.rpartition(".")[2] for name in played.names["tools"].values()
     }
+
+
+def test_without_headers_who_began_a_thread_is_said_to_be_no_more_than_likely(performed: Performer) -> None:
+    played = performed(CODEX, "anonymous-tree")
+    told, found = told_parents(played), anonymous_parents(played.trace, lines(played))
+    wrong = [agent for agent, parent in told.items() if found[agent].parent != parent]
+
+    # Who spawns a thread does not wait for it, so others may be the only ones that still wait when it has ended.
+    print(f"\n{len(told) - len(wrong)} of {len(told)} threads stand below who spawned them")
+    assert len(told) == 6
+    assert {found[agent].evidence for agent in told} <= {"tools", "time"}
+    assert {call.link for call in played.trace.calls()} == {None, "tools"}
 
 
 def test_a_thread_with_a_copy_of_the_history_is_a_branch_of_its_own(performed: Performer) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-from chat_wire import PATH, Message, Wire, assistant, result, system, tool, tool_call, user
+from chat_wire import PATH, Message, Wire, assistant, delta, result, sse, system, tool, tool_call, user
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.links import Link, Linker
@@ -135,6 +135,18 @@ def test_what_was_cancelled_and_is_sent_again_goes_on() -> None:
     grown(wire, early, "c", "d", at=2)
 
     assert [x[:3] for x in told(wire)[1:]] == [(0, 0, "prefix"), (0, 1, "again"), (0, 2, "prefix")]
+
+
+def test_results_that_are_sent_again_behind_a_broken_answer_go_on() -> None:
+    wire = Wire()
+    asked = wire.call(START, assistant("b", calls=[tool_call("1")]), start=0, end=1)
+    broken = wire.ask([*asked, result("1", "x")], at=2)
+    broken.response(200, at_s=102.1, content_type="text/event-stream")
+    broken.chunk(sse(delta({"role": "assistant", "content": "half an answer"})), at_s=102.2)
+    broken.failed(at_s=102.5)
+    grown(wire, [*asked, result("1", "x")], "half an answer, and the rest", "d", at=3)
+
+    assert told(wire)[1:] == [(0, 0, "tools", 0), (0, 1, "again", 0), (0, 2, "prefix", 0)]
 
 
 def test_an_answer_that_is_made_again_is_a_rewind() -> None:

@@ -129,6 +129,24 @@ def test_results_name_the_call_that_asked_for_them() -> None:
     assert origins(wire)[2] == Origin("tools", (0,))
 
 
+def test_the_same_results_again_are_a_repetition_of_what_has_ended() -> None:
+    wire = Wire()
+    grown = [*wire.call(START, asking("1", LONG), start=0, end=1), result("1", "x")]
+    wire.ask(grown, at=2).cancelled(at_s=103)
+    wire.ask(grown, at=4)
+
+    assert origins(wire)[1:] == [Origin("tools", (0,)), Origin("again", (1,))]
+
+
+def test_the_same_results_by_other_ids_are_of_another_agent() -> None:
+    wire = Wire()
+    both = [wire.call(START, asking(call_id, LONG), start=at, end=at + 1) for at, call_id in enumerate(("1", "2"))]
+    for at, (grown, call_id) in enumerate(zip(both, ("1", "2"), strict=True), start=2):
+        wire.call([*grown, result(call_id, "x")], assistant("d"), start=at, end=at + 0.5)
+
+    assert origins(wire)[2:] == [Origin("tools", (0,)), Origin("tools", (1,))]
+
+
 def test_an_id_that_two_answers_gave_out_names_none() -> None:
     wire = Wire()
     for _ in range(2):

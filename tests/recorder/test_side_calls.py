@@ -92,3 +92,72 @@ def test_whom_the_client_names_is_an_agent_by_its_tools_alone(session: dict[str,
     wire.call(START, assistant("b"), start=2, end=3, tools=TOOLS, **session)
 
     assert asides(wire) == found
+
+
+CHECK = user("Are you done?")
+VERDICT = assistant("The user's turn it is, without doubt.")
+
+
+def checked(check: list[Message], *, twice: bool = True, goes_on: bool = True, **fields: Any) -> Wire:
+    """Record an agent whose answers are looked at by calls with other instructions."""
+    wire, messages = Wire(), START
+    for at in range(2 if twice else 1):
+        asked = wire.call(messages, ASKING, start=10 * at, end=10 * at + 1, tools=TOOLS)
+        answer = assistant(f"The answer {at}, which is of some length.")
+        messages = wire.call([*asked, result("1", "x")], answer, start=10 * at + 2, end=10 * at + 3, tools=TOOLS)
+        wire.call([*check, *messages[1:], CHECK], VERDICT, start=10 * at + 4, end=10 * at + 5, **fields)
+        messages = [*messages, user(f"and {at}?")]
+    if goes_on:
+        wire.call(messages, assistant("The last answer of all."), start=30, end=31, tools=TOOLS)
+    return wire
+
+
+@pytest.mark.parametrize("fields", [{}, {"model": "small"}, {"tools": TOOLS[:1]}], ids=["bare", "small", "schema"])
+def test_a_look_at_the_work_without_instructions_is_a_side_call(fields: dict[str, Any]) -> None:
+    wire = checked([], goes_on=False, **fields)
+    calls = wire.calls()
+
+    assert [call.call for call in calls if call.aux] == [2, 5]
+    assert {call.conversation_id for call in calls if not call.aux} == {0}
+    assert [call.link for call in calls if call.aux] == [None, None]
+
+
+def test_a_look_with_instructions_is_one_where_the_agent_went_on_without_it() -> None:
+    assert asides(checked([system("You look at agents.")])) == [2, 5]
+
+
+def test_so_is_each_that_follows() -> None:
+    assert asides(checked([system("You look at agents.")], goes_on=False)) == [2, 5]
+
+
+def test_the_last_answer_may_be_given_by_another_one() -> None:
+    assert asides(checked([system("You write.")], twice=False, goes_on=False)) == []
+
+
+def test_a_look_with_the_same_instructions_is_none() -> None:
+    assert asides(checked([START[0]])) == []
+
+
+def test_a_look_that_uses_tools_is_none() -> None:
+    assert asides(checked([], tools=TOOLS)) == []
+
+
+def test_what_may_be_a_summary_is_none() -> None:
+    wire = Wire()
+    asked = wire.call(START, ASKING, start=0, end=1, tools=TOOLS)
+    told = wire.call([*asked, result("1", "x")], assistant("The answer, which is long."), start=2, end=3, tools=TOOLS)
+    wire.call([system("Sum up."), *told[1:], user("Sum up.")], VERDICT, start=4, end=5)
+    wire.call([START[0], told[-1], user("Go on.")], assistant("Well."), start=6, end=7, tools=TOOLS)
+
+    assert asides(wire) == []
+
+
+def test_a_look_between_two_calls_of_the_agent_that_holds_less_is_one() -> None:
+    wire = Wire()
+    asked = wire.call(START, assistant("I look.", calls=[tool_call("1")]), start=0, end=1, tools=TOOLS)
+    told = [*asked, result("1", "x")]
+    more = wire.call(told, assistant("Again.", calls=[tool_call("2")]), start=2, end=3, tools=TOOLS)
+    wire.call([system("Is it a loop?"), *told[1:], CHECK], VERDICT, start=4, end=5)
+    wire.call([*more, result("2", "y")], assistant("Well."), start=6, end=7, tools=TOOLS)
+
+    assert asides(wire) == [2]
