@@ -55,7 +55,7 @@ AGENT = Agent(
     plays={
         "errand": Play(f'{ASK} "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
         "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
-        "tree": Play(f'{ASK} "{LEVELS.format(3)}, $IN_PROMPT."', tree(TOOLS, levels=3)),
+        "tree": Play(f'{ASK} "{LEVELS.format(2)}, $IN_PROMPT."', tree(TOOLS, levels=2)),
         "anonymous-tree": Play(
             f'{ANONYMOUS}{ASK} "{LEVELS.format(3)}, $IN_PROMPT."',
             tree(TOOLS, levels=3),

@@ -11,13 +11,13 @@ OPENCODE = "opencode"
 KILLED_BY_SIGINT = 130
 
 
-def test_the_tree_of_14_agents_is_what_the_headers_said(performed: Performer) -> None:
+def test_the_tree_of_six_agents_is_what_the_headers_said(performed: Performer) -> None:
     played = performed(OPENCODE, "tree")
     begun = [event for event in played.trace.events if isinstance(event, ParallelStart)]
     joined = [event.region for event in played.trace.events if isinstance(event, ParallelEnd)]
 
     # That each call is in its agent's branch and each branch below its parent's is asked of every play.
-    assert len(told_parents(played)) == sum(event.num_branches for event in begun) == 14
+    assert len(told_parents(played)) == sum(event.num_branches for event in begun) == 6
     assert {event.evidence for event in begun} == {"client"}
     assert sorted(joined) == sorted(event.region for event in begun)
 
