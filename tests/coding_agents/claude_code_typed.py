@@ -13,7 +13,7 @@ from coding_agents.terminal import ENTER, ESCAPE, Terminal
 
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
 
-MEETING, PLACE, GUESTS = "When is the meeting?", "Where is it?", "Who comes?"
+MEETING, PLACE, GUESTS = "Say when the meeting is.", "Say where it is.", "Say who comes."
 AT_NINE, IN_THE_HALL, EVERYBODY = "At nine,", "In the hall,", "Everybody comes,"
 SUGGESTION = "[SUGGESTION MODE:"
 PROMPT = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
@@ -65,7 +65,7 @@ def answer_first_questions(home: Path, key: str) -> None:
     known = {"hasCompletedOnboarding": True, "projects": projects, "bypassPermissionsModeAccepted": True}
     keys = {"customApiKeyResponses": {"approved": [key[-20:]], "rejected": []}}
     (home / ".claude.json").write_text(json.dumps(known | keys))
-    (home / ".claude").mkdir()
+    (home / ".claude").mkdir(exist_ok=True)
     (home / ".claude" / "settings.json").write_text(json.dumps({"skipDangerousModePermissionPrompt": True}))
 
 

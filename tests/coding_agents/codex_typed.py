@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 
 from clients.scripted_server import Script
 from coding_agents.agents import Canaries
 from coding_agents.scripts import offered
-from coding_agents.terminal import Terminal
+from coding_agents.terminal import ENTER, Terminal
 
 from rotoscope.replayer.simulator.model import Answer
 
 TRUST = """printf '\\n[projects."%s"]\\ntrust_level = "trusted"\\n' "$PROJECT" >>"$CODEX_HOME/config.toml"\n"""
+PATIENCE_S = 5.0
+"""Who types as fast as this one is taken for somebody who pastes, and Enter for a new line; nothing else depends on it."""
 TITLE = json.dumps({"title": "Find the meeting"})
 
 
@@ -29,8 +32,16 @@ def titled(script: Callable[[Canaries], Script]) -> Callable[[Canaries], Script]
 async def asks(at: Terminal) -> None:
     """Ask two things."""
     await at.sees("Ask Codex to do anything")
-    await at.says("When is the meeting?")
-    await at.sees("At nine,")
-    await at.says("And now?")
-    await at.sees("Still at nine,")
+    await _asks(at, "Say when the meeting is.", "At nine,")
+    await _asks(at, "Say it again.", "Still at nine,")
     await at.says("/quit")
+
+
+async def _asks(at: Terminal, words: str, answer: str) -> None:
+    """Say something, and press Enter again where the first one was taken for a part of it."""
+    await at.says(words)
+    while True:
+        try:
+            return await asyncio.wait_for(at.sees(answer), PATIENCE_S)
+        except TimeoutError:
+            at.presses(ENTER)

@@ -26,6 +26,8 @@ DRAWING = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|[P_^][^\x1b]*\x1b\\|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-OQ-Z\\`-~])"
 )
 """What is drawn beside letters: titles, movements, colours."""
+UNFINISHED = re.compile(r"\x1b(?:[\]P_^][^\x07\x1b]*\x1b?|\[[0-?]*[ -/]*|[ -/]*)\Z")
+"""The beginning of such, whose end is still to come."""
 BETWEEN = re.compile(r"\s|[─-▟]")
 """Spaces, which may be movements as well, and lines of boxes."""
 
@@ -86,8 +88,8 @@ class Terminal:
             if question in drawn:
                 os.write(self._own, answer)
         self._drawn += self._decoder.decode(drawn)
-        last = self._drawn.rfind("\x1b")
-        end = len(self._drawn) if last < 0 or DRAWING.match(self._drawn, last) else last
+        unfinished = UNFINISHED.search(self._drawn)
+        end = unfinished.start() if unfinished else len(self._drawn)
         self._letters += BETWEEN.sub("", DRAWING.sub("", self._drawn[:end]))
         self._drawn = self._drawn[end:]
         self._is_drawn_on.set()
