@@ -28,8 +28,6 @@ from rotoscope.proxy.intercept.tap import Tap
 
 _STREAMED = ("multipart/", "audio/", "image/", "application/grpc", "application/connect+", "application/octet-stream")
 """Kinds of requests that are no calls, and that may be answered while they come."""
-_TO_US = TO_THE_GATEWAY.decode()
-"""What names of lines begin with that a client sends to us alone."""
 _MOST_HOSTS = 1000
 
 
@@ -100,6 +98,8 @@ class Interceptor:
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Let pass as it comes what cannot be a call."""
         flow.request.stream = not self._may_be_a_call(flow.request)
+        if flow.request.stream and self._is_opened(flow.request):
+            _leave_out_ours(flow.request)
 
     def request(self, flow: http.HTTPFlow) -> None:
         """Let the recorder hear a request that has come whole."""
@@ -152,6 +152,7 @@ class Interceptor:
     def _record(self, flow: http.HTTPFlow) -> None:
         request, body = flow.request, flow.request.raw_content or b""
         headers = CIMultiDict(request.headers.items(multi=True))  # many are looked for, and mitmproxy's take long
+        _leave_out_ours(request)
         try:
             plain = decoded(body, headers.get("content-encoding", "").strip().lower())
         except Undecodable as problem:
@@ -169,8 +170,6 @@ class Interceptor:
         run.calls += exchange.recorded
         if exchange.recorded and self._counting is not None:
             self._counting.prepare()
-        for name in [name for name in headers if name.lower().startswith(_TO_US)]:
-            request.headers.pop(name, None)
         is_changed = exchange.upstream_body is not plain
         came = Came(request.headers.copy(), body) if is_changed else None
         self._taps[flow.id] = Tap(exchange, run, as_it_came=came, client_id=flow.client_conn.id, clock=self._clock)
@@ -228,6 +227,12 @@ def _client_left(flow: http.HTTPFlow) -> bool:
     if not flow.client_conn.state & connection.ConnectionState.CAN_READ:
         return True
     return flow.error is not None and "(CANCEL)" in flow.error.msg
+
+
+def _leave_out_ours(request: http.Request) -> None:
+    """Leave out the lines of a head that are for us alone."""
+    fields = request.headers.fields
+    request.headers.fields = tuple(one for one in fields if not one[0].lower().startswith(TO_THE_GATEWAY))
 
 
 def _place(request: http.Request) -> tuple[str, str]:

@@ -159,7 +159,7 @@ async def test_what_is_no_call_passes_as_it_is(front: Front, tmp_path: Path, ver
         async with connected(front.url, version, trusted=front.certificates.authority) as client:
             direct = await client.ask_whole("GET", "/v1/models", headers)
         async with one.connected(version) as client:
-            through = await client.ask_whole("GET", "/v1/models", headers)
+            through = await client.ask_whole("GET", "/v1/models", [*headers, ("x-rotoscope-run", "mine")])
         calls = await one.calls()
 
     assert through == direct
