@@ -12,7 +12,7 @@ def need_mitmproxy() -> None:
     """Raise UnusableInput where mitmproxy is not installed."""
     if importlib.util.find_spec("mitmproxy") is None:
         raise UnusableInput(
-            "--intercept needs mitmproxy, which is not in this environment: install rotoscope[intercept] in one of its "
+            "--intercept needs mitmproxy, which is not in this environment: install '.[intercept]' of the checkout in one of its "
             "own, apart from the agent's, and take the rotoscope in there"
         )
 

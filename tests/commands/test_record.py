@@ -42,6 +42,4 @@ def test_what_is_for_an_interception_does_not_go_without_it(given: list[str]) ->
 def test_interception_needs_mitmproxy_in_an_environment_of_its_own() -> None:
     said = refusal("--intercept")
 
-    assert said.startswith(
-        "--intercept needs mitmproxy, which is not in this environment: install rotoscope[intercept]"
-    )
+    assert said.startswith("--intercept needs mitmproxy, which is not in this environment: install '.[intercept]'")
