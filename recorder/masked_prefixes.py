@@ -31,7 +31,7 @@ class MaskedPrefixes:
         longer: dict[int, Prefix] = {}
         for call in self.found.run.calls:
             prefix = self._prefix(call)
-            if prefix is not None and prefix.tokens > self.found.edges[call.number].tokens:
+            if prefix is not None and prefix.tokens > self._sent(call):
                 longer[call.number] = prefix
             self._add(call)
         return longer
@@ -45,6 +45,12 @@ class MaskedPrefixes:
                 tokens = min(end, prompt, self.found.places.stream_tokens(of))
                 return Prefix(of, tokens, "estimate") if tokens else None
         return None
+
+    def _sent(self, call: SeenCall) -> int:
+        """Return what a prompt shares with earlier ones as it was sent; a shared prefix is no prompt until one has it."""
+        edge = self.found.edges[call.number]
+        shared = self.found.shared.by_id.get(edge.of) if isinstance(edge.of, str) else None
+        return edge.tokens if shared is None or shared.first is not call else min(edge.tokens, shared.common)
 
     def _earlier(self, digest: str, call: SeenCall) -> int | None:
         answered = (x for x in self._answers.get(digest, ()) if self.found.run.calls[x].end_ms <= call.start_ms)

@@ -33,6 +33,21 @@ def test_a_date_that_changes_ends_what_is_shared_and_is_looked_through() -> None
     assert {call.call: call.masked for call in trace.calls() if call.masked} == found
 
 
+def test_instructions_that_nobody_sent_before_are_shared_without_the_date_in_them() -> None:
+    wire = Wire()
+    long = "Be kind. " * 100
+    ask(wire, system(f"It is 2026-11-30. {long}"), user("left"), prompt=300, at=0)
+    ask(wire, system(f"It is 2026-12-01. {long}"), user("right"), prompt=300, at=2)
+    ask(wire, system(f"It is 2026-12-01. {long}"), user("ahead"), prompt=300, at=4)
+    found = masked(wire)
+    *_, second, third = wire.close().calls()
+
+    assert list(found) == [1]
+    assert (found[1].of, found[1].tokens) == (0, second.prefix.tokens)
+    assert second.prefix.of == third.prefix.of != 0
+    assert 250 < found[1].tokens < 300
+
+
 def test_where_nothing_changes_by_itself_nothing_is_told() -> None:
     wire = Wire()
     ask(wire, system("It is 2026-11-30."), *HISTORY, user("go"), prompt=900, at=0)
