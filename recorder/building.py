@@ -9,6 +9,7 @@ from rotoscope.recorder.calls import SeenRun, gather
 from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.embedding_events import with_embeddings
 from rotoscope.recorder.links import Linker
+from rotoscope.recorder.marks import Told, from_zero
 from rotoscope.recorder.masked_prefixes import MaskedPrefixes
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import find_lanes
@@ -34,22 +35,24 @@ class Built:
 
 def build_trace(journal: Journal) -> Built:
     """Compute the trace of a recording. Raises TraceError when the records contradict one another."""
-    run = gather(journal.records, journal.header.tokenizer)
-    embeddings = [record for record in journal.records if isinstance(record, EmbeddingEnded)]
-    trace = _trace(journal.header, run, embeddings) if run.calls else None
+    records = from_zero(journal.records)
+    run = gather(records, journal.header.tokenizer)
+    embeddings = [record for record in records if isinstance(record, EmbeddingEnded)]
+    told = Told.of(records)
+    trace = _trace(journal.header, run, embeddings, told) if run.calls else None
     if trace is not None:
         validate(trace)
     return Built(trace, run.refused, {call.number: call.thread for call in run.calls if call.thread is not None})
 
 
-def _trace(header: JournalHeader, run: SeenRun, embeddings: Sequence[EmbeddingEnded]) -> Trace:
+def _trace(header: JournalHeader, run: SeenRun, embeddings: Sequence[EmbeddingEnded], told: Told) -> Trace:
     found = PrefixFinder(run, header.is_named)
     widen(found)
     turns = find_turns(run, Linker(run).find())
-    lanes = find_lanes(run.calls, turns)
-    told = any(call.reported_prompt_tokens is not None for call in run.calls)
-    source: TokenSource = "usage" if told else run.sizes.source
-    events = Timeline(run, turns, lanes, found, source).write()
+    lanes = find_lanes(run.calls, turns, told)
+    is_counted = any(call.reported_prompt_tokens is not None for call in run.calls)
+    source: TokenSource = "usage" if is_counted else run.sizes.source
+    events = Timeline(run, turns, lanes, found, told, source).write()
     trace = Trace(
         trace_id=header.trace_id,
         campaign=header.campaign,

@@ -4,6 +4,9 @@ In this order: the client names who began it, and that one has made a call; its 
 waited for tools; it is of the same line by the client's word. Otherwise the root's conversation is taken, that of the
 first call that nobody is said to have begun and that is no side call.
 
+Where the agent tells of its branches itself (`marks.py`), who began one may make its first call later, or none: it then
+has a conversation without calls.
+
 Of several conversations that waited for tools one is taken that sent the results when all was over; then one that asked
 for more tools than it is known to have begun conversations; then a sub-agent rather than its parent; then the one that
 began to wait first.
@@ -20,6 +23,7 @@ from typing import TypeAlias
 
 from rotoscope.recorder.calls import SeenCall
 from rotoscope.recorder.conversations import Turn
+from rotoscope.recorder.marks import Told
 from rotoscope.traces.model import ForkEvidence
 
 
@@ -30,6 +34,8 @@ class Conversation:
     number: int
     calls: list[SeenCall]
     turns: list[Turn]
+    of_thread: int | None = None
+    """Who would make its calls, where it has none."""
     parent: int | None = None
     """None for the root's."""
     evidence: ForkEvidence | None = None
@@ -50,12 +56,12 @@ class Conversation:
 
     @property
     def thread(self) -> int | None:
-        return self.calls[0].thread
+        return self.calls[0].thread if self.calls else self.of_thread
 
     @property
     def is_main(self) -> bool:
         """Whether it is neither a side call nor a duplicate."""
-        return not self.turns[0].link.is_aside and self.turns[0].link.evidence != "duplicate"
+        return not self.turns or (not self.turns[0].link.is_aside and self.turns[0].link.evidence != "duplicate")
 
 
 @dataclass(slots=True)
@@ -64,12 +70,14 @@ class Descent:
 
     conversations: list[Conversation]
     root: int
+    mains: dict[int, int]
+    """The conversation that stands for each thread."""
 
 
 _Found: TypeAlias = tuple[int, ForkEvidence | None]
 
 
-def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Descent:
+def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told) -> Descent:
     """Say which conversation began each."""
     known: list[Conversation] = []
     for call, turn in zip(calls, turns, strict=True):
@@ -77,16 +85,19 @@ def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Descent:
             known.append(Conversation(turn.conversation, [], []))
         known[turn.conversation].calls.append(call)
         known[turn.conversation].turns.append(turn)
-    root = _root(known)
-    mains: dict[int | None, int] = {}
+    mains: dict[int, int] = {}
     for conversation in known:
-        if conversation.is_main:
+        if conversation.is_main and conversation.thread is not None:
             mains.setdefault(conversation.thread, conversation.number)
+    seen = len(known)
+    known += _without_calls(told, mains, seen)
+    root = _root(known, told)
     waiting = _Waiting()
     for conversation in known:
         if conversation.number != root:
             conversation.parent, conversation.evidence = (
-                _named(conversation, known, mains, waiting)
+                _told(conversation, mains, told)
+                or _named(conversation, known, mains, waiting)
                 or _forked(conversation)
                 or waiting.find(conversation)
                 or _same_line(conversation, mains)
@@ -94,24 +105,59 @@ def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Descent:
             )
             if conversation.parent == conversation.number:
                 conversation.parent = root
-        waiting.add(conversation)
+        if conversation.calls:
+            waiting.add(conversation)
     for conversation in known:
         if conversation.parent is not None:
             known[conversation.parent].children.append(conversation.number)
-    return Descent(known, root)
+    return Descent(known, root, mains)
 
 
-def _root(known: Sequence[Conversation]) -> int:
-    begun_by_nobody = (x.number for x in known if x.is_main and x.first.opened.parent is None)
-    return next(begun_by_nobody, 0)
+def _without_calls(told: Told, mains: dict[int, int], number: int) -> list[Conversation]:
+    """Return a conversation for each thread that made no call but began, or stood beside, one that did.
+
+    Their numbers go on from `number`, and they join `mains`.
+    """
+    found: list[Conversation] = []
+
+    def add(thread: int) -> None:
+        if thread not in mains:
+            mains[thread] = number + len(found)
+            found.append(Conversation(mains[thread], [], [], of_thread=thread))
+
+    for thread in list(mains):
+        for above in told.line_of(thread):
+            add(above)
+    regions = {told.began[thread].region for thread in mains if thread in told.began}
+    for thread, branch in told.began.items():
+        if branch.region in regions and branch.parent in mains:
+            add(thread)
+    return found
+
+
+def _root(known: Sequence[Conversation], told: Told) -> int:
+    """Return the first conversation that nobody began: of those that the agent tells of, where it does."""
+    tellers = {branch.parent for branch in told.began.values()} - set(told.began)
+    first = (x.number for x in known if x.is_main and x.thread in tellers)
+    begun_by_nobody = (x.number for x in known if x.calls and x.is_main and x.first.opened.parent is None)
+    return next(first, next(begun_by_nobody, 0))
+
+
+def _told(conversation: Conversation, mains: dict[int, int], told: Told) -> _Found | None:
+    """Return who began a conversation by what the agent told of its branches."""
+    thread = conversation.thread
+    if thread is None or thread not in told.began or mains[thread] != conversation.number:
+        return None
+    return mains[told.began[thread].parent], "own"
 
 
 def _named(
-    conversation: Conversation, known: Sequence[Conversation], mains: dict[int | None, int], waiting: _Waiting
+    conversation: Conversation, known: Sequence[Conversation], mains: dict[int, int], waiting: _Waiting
 ) -> _Found | None:
     """Return who began a conversation by the client's word: of several of that sender the one that waited for tools."""
     opened = conversation.first.opened
-    if opened.parent is None or opened.parent == opened.thread or mains.get(opened.thread) != conversation.number:
+    is_main = opened.thread is not None and mains.get(opened.thread) == conversation.number
+    if opened.parent is None or opened.parent == opened.thread or not is_main:
         return None
     parent = mains.get(opened.parent)
     if parent is None or known[parent].first.number > conversation.first.number:
@@ -125,7 +171,7 @@ def _forked(conversation: Conversation) -> _Found | None:
     return None if forked is None else (forked, "prefix")
 
 
-def _same_line(conversation: Conversation, mains: dict[int | None, int]) -> _Found | None:
+def _same_line(conversation: Conversation, mains: dict[int, int]) -> _Found | None:
     main = mains.get(conversation.thread, conversation.number) if conversation.thread is not None else None
     return None if main is None or main >= conversation.number else (main, None)
 

@@ -170,6 +170,10 @@ class RequestReader:
         identity = identify(headers, body)
         return None if identity.source is None else self._thread(identity.session, identity.thread)
 
+    def thread_called(self, name: str) -> int:
+        """Return the number of who is called so by our own header."""
+        return self._thread("", name)
+
     def _bodies_of(self, dialect: Dialect, path: str) -> GrowingBodies[Asked] | None:
         return (
             self._bodies.setdefault((dialect.name, path), GrowingBodies(dialect.growing)) if dialect.growing else None

@@ -21,6 +21,7 @@ from rotoscope.recorder.dialects.stream_options import with_usage
 from rotoscope.recorder.embedding_exchange import AskedEmbedding, EmbeddingExchange
 from rotoscope.recorder.exchange import Exchange, RecordedExchange
 from rotoscope.recorder.hashing import new_key
+from rotoscope.recorder.marks import Mark, record_of
 from rotoscope.recorder.names import Names
 from rotoscope.recorder.run import Run
 from rotoscope.traces.journal import JournalWriter, PartCounted
@@ -136,6 +137,15 @@ class Recorder:
             self._run.write([_part_counted(count) for count in counts])
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._run.report("a count", error)
+
+    def mark(self, marks: Sequence[Mark]) -> None:
+        """Take in what an agent tells of itself. Never raises."""
+        if self._run.is_closed:
+            return
+        try:
+            self._run.write([record_of(mark, self._run) for mark in marks])
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._run.report("what the agent told", error)
 
     def close(self) -> Trace | None:
         """End the recording, forget the key and build the trace; None when no call was seen."""

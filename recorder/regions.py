@@ -7,6 +7,9 @@ Those that were, each set that hangs together by overlaps, are the branches of a
 Branches that one branch began in the same gap, that overlap and that it could only go on after, are one region: it
 begins before its first call, or before the call of the parent's branch that was in flight then, and is joined before
 the next thing that the parent's branch does after all of it has ended.
+
+Where the agent tells of its branches itself (`marks.py`), those that it began together are a region, whether they
+overlap or not; it begins and ends when the agent says so, and is never joined where it does not say that.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from math import inf
 from rotoscope.recorder.calls import SeenCall
 from rotoscope.recorder.conversations import Turn
 from rotoscope.recorder.descent import Conversation, Descent, find_descent
+from rotoscope.recorder.marks import Told
+from rotoscope.traces.journal import BranchBegan, RegionJoined
 from rotoscope.traces.model import Branch, ForkEvidence
 
 
@@ -46,6 +51,10 @@ class Region:
     """How many of its branches are neither side calls nor duplicates."""
     has_gap: bool = True
     """Whether its parent's branch did nothing until all of it had ended."""
+    told: BranchBegan | None = None
+    """What the agent told of its beginning."""
+    joined: RegionJoined | None = None
+    """What it told of its end."""
 
     @property
     def is_awaited(self) -> bool:
@@ -58,12 +67,14 @@ class Lanes:
     """The branch of each conversation, and the regions in the order of their starts."""
 
     branches: dict[int, Branch | None]
+    threads: dict[int, Branch | None] = field(default_factory=dict)
+    """The branch of each thread."""
     regions: list[Region] = field(default_factory=list)
 
 
-def find_lanes(calls: Sequence[SeenCall], turns: Sequence[Turn]) -> Lanes:
+def find_lanes(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told) -> Lanes:
     """Assign conversations to branches."""
-    return _Layout(calls, find_descent(calls, turns)).lanes()
+    return _Layout(calls, find_descent(calls, turns, told), told).lanes()
 
 
 @dataclass(slots=True)
@@ -72,6 +83,7 @@ class _Layout:
 
     calls: Sequence[SeenCall]
     descent: Descent
+    told: Told
     owners: dict[int, int] = field(default_factory=dict)
     """The branch that each conversation runs in."""
     regions: list[Region] = field(default_factory=list)
@@ -92,7 +104,8 @@ class _Layout:
             branches.update({owner: (number, index) for index, owner in enumerate(region.conversations)})
         for region in order:
             region.branch = branches[region.parent]
-        return Lanes({x: branches[self.owners[x]] for x in sorted(self.owners)}, order)
+        found = {x: branches[self.owners[x]] for x in sorted(self.owners)}
+        return Lanes(found, {thread: found[main] for thread, main in self.descent.mains.items()}, order)
 
     def _lay_out(self) -> None:
         waiting = [self.descent.root]
@@ -132,16 +145,40 @@ class _Layout:
         members = [self.descent.conversations[x] for x in group]
         if all(x.evidence == "prefix" for x in members):
             return "prefix"
-        source = owner.first.opened.thread_source
+        source = owner.first.opened.thread_source if owner.calls else None
         if source and all(x.thread == owner.thread and not x.is_main for x in members):
             return source
         return "time"
 
     def _parts(self, region: Region) -> list[Region]:
+        """Return the regions of a set of conversations: those that the agent told of, and those of the rest."""
+        parts: dict[int, Region] = {}
+        rest: list[int] = []
+        for number in sorted(region.conversations):
+            began = self._began(number)
+            if began is None:
+                rest.append(number)
+                continue
+            joined = self.told.joined.get(began.region)
+            part = Region([], region.parent, "own", has_gap=joined is not None, told=began, joined=joined)
+            parts.setdefault(began.region, part).conversations.append(number)
+            parts[began.region].agents += 1
+        places = {branch.thread: place for place, branch in enumerate(self.told.began.values())}
+        for part in parts.values():
+            part.conversations.sort(key=lambda x: places[self.descent.conversations[x].thread or 0])
+        return [*parts.values(), *self._parts_by_time(region, rest)]
+
+    def _began(self, number: int) -> BranchBegan | None:
+        """Return what the agent told of the beginning of a conversation."""
+        thread = self.descent.conversations[number].thread
+        is_main = thread is not None and self.descent.mains.get(thread) == number
+        return self.told.began.get(thread) if is_main and thread is not None else None
+
+    def _parts_by_time(self, region: Region, conversations: Sequence[int]) -> list[Region]:
         """Return the parts of a set that begin in one gap of the parent's branch, are joined together, and overlap."""
         known, line = self.descent.conversations, self.lines[region.parent]
         by_gap: defaultdict[tuple[int, int | None], list[int]] = defaultdict(list)
-        for number in sorted(region.conversations):
+        for number in conversations:
             by_gap[self._gap(number, line)].append(number)
         parts: list[Region] = []
         for (before, behind), numbers in by_gap.items():
@@ -165,15 +202,25 @@ class _Layout:
 
     def _place(self) -> None:
         """Say when regions begin and end, those below first."""
-        reach = {owner: (line[0].number, line[-1].number) for owner, line in self.lines.items()}
+        reach = {owner: (line[0].number, line[-1].number) for owner, line in self.lines.items() if line}
         for region in reversed(self.regions):
-            first = min(reach[x][0] for x in region.conversations)
-            region.last_call = max(reach[x][1] for x in region.conversations)
-            region.end_ms = max(call.end_ms for x in region.conversations for call in self.lines[x])
-            region.begins_before = self._in_flight(self.lines[region.parent], self.calls[first])
-            region.start_ms = self.calls[region.begins_before].start_ms
-            low, high = reach[region.parent]
+            reached = [reach[x] for x in region.conversations if x in reach]
+            first, region.last_call = min(low for low, _ in reached), max(high for _, high in reached)
+            calls = (call for x in region.conversations for call in self.lines[x])
+            region.end_ms = max((call.end_ms for call in calls), default=0.0)
+            if region.told is None:
+                region.begins_before = self._in_flight(self.lines[region.parent], self.calls[first])
+                region.start_ms = self.calls[region.begins_before].start_ms
+            else:
+                region.start_ms = region.told.at_ms
+                region.begins_before = self._next(self.lines[region.parent], region.start_ms, first)
+            low, high = reach.get(region.parent, (first, region.last_call))
             reach[region.parent] = min(low, region.begins_before), max(high, region.last_call)
+
+    def _next(self, line: Sequence[SeenCall], at_ms: float, first: int) -> int:
+        """Return the first call behind a time, on a branch or of those that it began."""
+        index = bisect_left(line, at_ms, key=lambda call: call.start_ms)
+        return min(first, line[index].number) if index < len(line) else first
 
     def _in_flight(self, line: Sequence[SeenCall], first: SeenCall) -> int:
         """Return the call of a branch that is in flight when another one begins, or that one itself."""

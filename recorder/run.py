@@ -48,6 +48,7 @@ class Run:
         self.reader = RequestReader(self._hash, self.parts, domain_of=domain_of, names=names)
         self._tools: dict[bytes, int] = {}
         self._measured: dict[int, MeasuredPrompts] = {}
+        self._regions: dict[str, int] = {}
         self._trouble: dict[str, None] = {}
         self.calls = 0
         self.requests = 0
@@ -121,6 +122,11 @@ class Run:
         """Return a monotonic time in milliseconds since the run's first request."""
         return max(0.0, round((at_s - (self._start_s or 0.0)) * 1000, 3))
 
+    def moment_ms(self, at_s: float) -> float:
+        """Return a monotonic time of what an agent tells, which may lie before the run's first request."""
+        self.began(at_s)
+        return round((at_s - (self._start_s or 0.0)) * 1000, 3) + 0.0  # no zero from below
+
     def tool(self, name: str) -> int:
         """Return the pseudonym of a tool."""
         assert self._hash is not None
@@ -128,6 +134,10 @@ class Run:
         if self._names is not None:
             self._names.tool(tool, name)
         return tool
+
+    def region(self, name: str) -> int:
+        """Return the number of a region that the agent tells of."""
+        return self._regions.setdefault(name, len(self._regions))
 
     def measured(self, domain: int) -> MeasuredPrompts:
         """Return the measured prompts of a domain."""
@@ -152,6 +162,7 @@ class Run:
         self.parts.forget()
         self.reader.forget()
         self._tools.clear()
+        self._regions.clear()
         self._measured.clear()
         if self._journal is not None:
             try:

@@ -1,22 +1,26 @@
 """From calls, conversations and branches to the events of a trace, with what the client did between calls.
 
-The time between a call and what its branch did before is a tool's when the call carries results of tools that the
-conversation's previous answer asked for, or that answer and something behind it in other words, else a wait. While a region runs and is waited for, that time is the
-region's; so nothing is counted twice.
+What the agent told of itself (`marks.py`) stands as it was timed. Of the rest, the time between a call and what its
+branch did before is a tool's when the call carries results of tools that the conversation's previous answer asked for,
+or that answer and something behind it in other words, else a wait. While a region runs and is waited for, that time is
+the region's; so nothing is counted twice.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from math import inf
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.conversations import Turn
+from rotoscope.recorder.marks import Timed, Told, ended_ms
 from rotoscope.recorder.origins import is_same_request
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import Lanes, Region
+from rotoscope.traces.journal import ToolRan
 from rotoscope.traces.model import (
     Branch,
     Call,
@@ -24,6 +28,7 @@ from rotoscope.traces.model import (
     ParallelEnd,
     ParallelStart,
     Role,
+    TimeSource,
     TokenSource,
     ToolCall,
     TraceEvent,
@@ -49,6 +54,7 @@ class Timeline:
     turns: Sequence[Turn]
     lanes: Lanes
     found: PrefixFinder
+    told: Told
     token_source: TokenSource
     """Where counts come from unless an event says otherwise."""
     events: list[TraceEvent] = field(default_factory=list)
@@ -62,6 +68,12 @@ class Timeline:
     """How many agents were joined on each branch since its last answer."""
     agent_tools: set[int] = field(default_factory=set)
     """Tools that are known to begin agents."""
+    timed: dict[Branch | None, deque[Timed]] = field(default_factory=dict)
+    """What the agent told of each branch and is not written yet, by its end."""
+    ran: defaultdict[Branch | None, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    """Which tools it told of since the last call of each branch."""
+    answered: dict[Branch | None, SeenCall] = field(default_factory=dict)
+    """The last call of each branch, until a region is joined."""
     tools: int = 0
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of each call by that in the journal."""
@@ -70,6 +82,7 @@ class Timeline:
 
     def __post_init__(self) -> None:
         self.numbers = {call.opened.call: call.number for call in self.run.calls}
+        self.timed = self.told.by_branch(self.lanes.threads)
 
     def write(self) -> tuple[TraceEvent, ...]:
         """Return all events."""
@@ -78,11 +91,67 @@ class Timeline:
             starting[region.begins_before].append(region)
         for call in self.run.calls:
             self._write_call(call, self.turns[call.number], starting[call.number])
+        self._end()
         return tuple(self.events)
+
+    def _end(self) -> None:
+        """Write what the agent told of the time behind the last calls, the inner branches first."""
+        for region in reversed(self.lanes.regions):
+            if region not in self.open[region.branch]:
+                continue
+            self._tell_below(region)
+            if region.joined is not None:
+                self._close(region)
+        self._tell(None, inf)
+
+    def _tell(self, branch: Branch | None, until_ms: float) -> None:
+        """Write what the agent told of a branch and was over by then."""
+        timed = self.timed.get(branch, deque())
+        over: list[Timed] = []
+        while timed and ended_ms(timed[0]) <= until_ms:
+            over.append(timed.popleft())
+        for one in sorted(over, key=lambda x: x.at_ms):
+            if isinstance(one, ToolRan):
+                self._tell_tool(one, branch)
+            else:
+                self._wait(branch, one.at_ms, "think")
+                self._wait(branch, ended_ms(one), one.kind)
+
+    def _tell_tool(self, ran: ToolRan, branch: Branch | None) -> None:
+        asking = self.answered.get(branch)
+        if asking is None:
+            self._wait(branch, ran.at_ms, "think")
+        self._tool(ran.tool, branch, ran.at_ms, ran.duration_ms, asking=asking, source="sdk")
+        self.ran[branch][ran.tool] += 1
+        self.cursors[branch] = max(self.cursors.get(branch, 0.0), ended_ms(ran))
+
+    def _tool(
+        self,
+        tool: int,
+        branch: Branch | None,
+        at_ms: float | None,
+        duration_ms: float,
+        *,
+        asking: SeenCall | None,
+        source: TimeSource,
+    ) -> None:
+        self.events.append(
+            ToolCall(
+                branch=branch,
+                tool_call_id=f"t{self.tools}",
+                tool_name=f"tool{tool:02}",
+                duration_ms=duration_ms,
+                call=None if asking is None else asking.number,
+                at_ms=at_ms,
+                time_source=source,
+            )
+        )
+        self.tools += 1
 
     def _start(self, region: Region, before: SeenCall) -> None:
         branch = region.branch
         self._join(before, branch, region.start_ms)
+        self._tell(branch, region.start_ms)
         if region.is_awaited:
             self._wait(branch, region.start_ms, "agent" if branch in self.asked else "think")
         width = len(region.conversations)
@@ -103,13 +172,34 @@ class Timeline:
         if now_ms < self.cursors.get(branch, 0.0):
             return
         for region in list(self.open[branch]):
-            end_ms = self._end_ms(region)
-            has_ended = region.last_call < before.number and end_ms <= now_ms
-            if has_ended and region.agents and not _ran_beside(region, asking):
-                self.events.append(ParallelEnd(branch=branch, region=region.number))
-                self.cursors[branch] = max(self.cursors.get(branch, 0.0), end_ms)
-                self.agents[branch] = self.agents.get(branch, 0) + region.agents
-                self.open[branch].remove(region)
+            if self._is_joined(region, before, now_ms, asking):
+                self._tell_below(region)
+                self._close(region)
+
+    def _is_joined(self, region: Region, before: SeenCall, now_ms: float, asking: SeenCall | None) -> bool:
+        if region.told is not None:
+            return region.joined is not None and region.joined.at_ms <= now_ms
+        has_ended = region.last_call < before.number and self._end_ms(region) <= now_ms
+        return has_ended and region.agents > 0 and not _ran_beside(region, asking)
+
+    def _tell_below(self, region: Region) -> None:
+        """Write what the agent told of a region's branches, joins below it included, and of their parent's branch."""
+        for index in range(len(region.conversations)):
+            branch = region.number, index
+            for inner in [x for x in self.open[branch] if x.joined is not None]:
+                self._tell_below(inner)
+                self._close(inner)
+            self._tell(branch, inf)
+        self._tell(region.branch, self._end_ms(region))
+
+    def _close(self, region: Region) -> None:
+        """Join a region."""
+        branch = region.branch
+        self.events.append(ParallelEnd(branch=branch, region=region.number))
+        self.cursors[branch] = max(self.cursors.get(branch, 0.0), self._end_ms(region))
+        self.agents[branch] = self.agents.get(branch, 0) + region.agents
+        self.answered.pop(branch, None)
+        self.open[branch].remove(region)
 
     def _end_ms(self, region: Region) -> float:
         """Return when the last of a region's branches has nothing left to do, waits before regions of its own included."""
@@ -127,8 +217,9 @@ class Timeline:
                 self._start(region, call)
         asking = self._asking(call, turn)
         self._join(call, branch, call.start_ms, asking=asking)
+        self._tell(branch, call.start_ms)
         if asking is not None:
-            self._run_tools(asking, self._answered(asking, call, turn), call, branch)
+            self._run_tools(asking, self._untold(self._answered(asking, call, turn), branch), call, branch)
         self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
         for region in later:
             self._start(region, call)
@@ -136,6 +227,8 @@ class Timeline:
         self.events.append(self._call(call, turn, branch))
         self.cursors[branch] = max(self.cursors.get(branch, 0.0), call.start_ms if call.end is None else call.end_ms)
         self.agents.pop(branch, None)
+        self.ran.pop(branch, None)
+        self.answered[branch] = call
         (self.asked.add if call.tools else self.asked.discard)(branch)
 
     def _wait_kind(self, branch: Branch | None, turn: Turn) -> WaitKind:
@@ -172,6 +265,17 @@ class Timeline:
             return [asking.tools[place] for place in opened.results if place < len(asking.tools)]
         return list(asking.tools[: turn.carries_tools or len(asking.tools)])
 
+    def _untold(self, tools: Sequence[int], branch: Branch | None) -> list[int]:
+        """Return the tools that the agent did not time."""
+        ran = self.ran[branch].copy()
+        left = []
+        for tool in tools:
+            if ran[tool]:
+                ran[tool] -= 1
+            else:
+                left.append(tool)
+        return left
+
     def _tells_in_words(self, turn: Turn) -> bool:
         """Whether the client put an answer of its own wording in the history, and something behind it.
 
@@ -189,18 +293,7 @@ class Timeline:
         end_ms = max(start_ms, call.sent_ms(asking))
         run = self._without_agents(tools, self.agents.get(branch, 0))
         for tool in run:
-            self.events.append(
-                ToolCall(
-                    branch=branch,
-                    tool_call_id=f"t{self.tools}",
-                    tool_name=f"tool{tool:02}",
-                    duration_ms=round(end_ms - start_ms, 3),
-                    call=asking.number,
-                    at_ms=start_ms,
-                    time_source="gap",
-                )
-            )
-            self.tools += 1
+            self._tool(tool, branch, start_ms, round(end_ms - start_ms, 3), asking=asking, source="gap")
         if run:
             self.cursors[branch] = end_ms
 

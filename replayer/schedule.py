@@ -5,7 +5,8 @@
 2. A child of a region starts after what preceded the fork on its parent's branch; the parent itself may go on. A join
    waits for the last steps of all children. A region that is never joined holds up nothing but the end of the session.
 3. A tool whose time is known relative to the answer that asked for it starts that long after the answer, whatever other
-   tools do; the next step of the branch waits for all of them. Other tools and waits come one after another.
+   tools do; the next step of the branch waits for all of them. Other tools and waits come one after another, but for
+   tools that were recorded as running at the same time.
 4. A call also waits for every call whose output lies in its prompt, through any chain of references: until it has
    ended, or, if the call was recorded as sent before that, until it has delivered as many tokens as the prompt takes.
    What is implied by a wait further down the chain is not repeated.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Literal, TypeAlias, assert_never
 
@@ -110,6 +111,19 @@ class _Draft:
         return f"call {self.call}" if self.kind == "call" else f"this {self.kind}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """Tools that ran at the same time, by the first of them."""
+
+    at_ms: float
+    end_ms: float
+    """Of the last one."""
+    gap_ms: float
+    """Time since the branch's last answer or join, when the first one began."""
+    after: dict[int, None]
+    """What they wait for."""
+
+
 @dataclass(slots=True)
 class _Line:
     """How far a branch has come."""
@@ -121,6 +135,8 @@ class _Line:
     """Recorded time since its last answer or join."""
     before: dict[int, None] = field(default_factory=dict)
     """Steps that its last call waited for."""
+    together: _Together | None = None
+    """Where its last step is one of tools."""
 
     def copy(self) -> _Line:
         return _Line(dict(self.last), self.call, self.gap_ms, dict(self.before))
@@ -179,13 +195,15 @@ class _Planner:
         step = self._draft("call", index, call.branch, before, call=call.call)
         self._calls[call.call] = step, call
         line.last, line.before, line.call, line.gap_ms = {**others, step: None}, before, call, 0.0
+        line.together = None
 
     def _tool(self, tool: ToolCall, index: int) -> None:
         step, asking = self._calls.get(-1 if tool.call is None else tool.call, (-1, None))
         if tool.at_ms is None or asking is None or asking.at_ms is None or asking.duration_ms is None:
-            self._sleep(tool.branch, tool.duration_ms, index)
+            self._tool_in_order(tool, index)
             return
         line = self._line(tool.branch, index)
+        line.together = None
         ends_ms = max(tool.at_ms + tool.duration_ms - (asking.at_ms + asking.duration_ms), 0.0)
         after = {step: None}
         if not self.leads_to(step, tool.branch, len(self.drafts)):
@@ -196,14 +214,32 @@ class _Planner:
         if asking is line.call or _are_choices(asking, line.call):
             line.gap_ms = max(line.gap_ms, ends_ms)
 
+    def _tool_in_order(self, tool: ToolCall, index: int) -> None:
+        """Let a tool run behind what came before it, or beside the tools that it was recorded beside."""
+        line = self._line(tool.branch, index)
+        known = line.together
+        if tool.at_ms is None or known is None or not known.at_ms <= tool.at_ms < known.end_ms:
+            before, gap_ms = dict(line.last), line.gap_ms
+            self._sleep(tool.branch, tool.duration_ms, index)
+            if tool.at_ms is not None:
+                line.together = _Together(tool.at_ms, tool.at_ms + tool.duration_ms, gap_ms, before)
+            return
+        end_ms = tool.at_ms + tool.duration_ms
+        stop_ms = known.gap_ms + end_ms - known.at_ms
+        seconds = self._gaps.seconds(known.gap_ms, stop_ms)
+        line.last[self._draft("sleep", index, tool.branch, known.after, seconds=seconds)] = None
+        line.gap_ms = max(line.gap_ms, stop_ms)
+        line.together = replace(known, end_ms=max(known.end_ms, end_ms))
+
     def _sleep(self, branch: Branch | None, duration_ms: float, index: int) -> None:
         line = self._line(branch, index)
         start_ms, line.gap_ms = line.gap_ms, line.gap_ms + duration_ms
         sleep = self._draft("sleep", index, branch, line.last, seconds=self._gaps.seconds(start_ms, line.gap_ms))
-        line.last = {sleep: None}
+        line.last, line.together = {sleep: None}, None
 
     def _fork(self, fork: ParallelStart, index: int) -> None:
         line = self._line(fork.branch, index)
+        line.together = None
         if len(line.last) > 1:  # so that many children need not wait for many tools each
             line.last = {self._draft("join", index, fork.branch, line.last): None}
         self._regions[fork.region] = _Region(fork.branch, len(self.drafts), line.copy())
@@ -217,6 +253,7 @@ class _Planner:
         for child in region.children:
             lasts |= child.last
         line.last, line.gap_ms = {self._draft("join", index, join.branch, lasts): None}, 0.0
+        line.together = None
 
     def _draft(
         self,

@@ -36,7 +36,8 @@ def loose_ids(trace: Trace) -> Iterator[tuple[str, str]]:
 def fine_times(times_ms: Iterable[float | None]) -> bool:
     """Tell whether any time is no whole number of microseconds, or is zero from below."""
     return any(
-        time_ms is not None and (round(time_ms, 3) != time_ms or copysign(1, time_ms) < 0) for time_ms in times_ms
+        time_ms is not None and (round(time_ms, 3) != time_ms or (time_ms == 0 and copysign(1, time_ms) < 0))
+        for time_ms in times_ms
     )
 
 

@@ -40,7 +40,7 @@ def epoch_like(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             return
         case int() | float():
             for unit, a_second in _UNIX_UNITS.items():
-                if YEAR_2000_S * a_second <= value <= YEAR_2100_S * a_second:
+                if YEAR_2000_S * a_second <= abs(value) <= YEAR_2100_S * a_second:
                     yield path, f"a number that reads as a time since 1970 in {unit}"
         case list():
             for index, item in enumerate(value):

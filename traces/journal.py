@@ -2,8 +2,8 @@
 
 The first line is the header; then one record a line, flushed as it happens: `part` (a part of a prompt, by keyed
 digests and sizes), `open` (a request), `end` (its answer: times and usage), `measured` (a prompt whose token ids the
-server gave) and `counted` (a part whose text a tokenizer at hand counted). Keyed digests, counts, times, closed sets and
-dense ids only; the key is nowhere.
+server gave) and `counted` (a part whose text a tokenizer at hand counted); from an agent that says what it does itself
+also `tool`, `wait`, `branch` and `joined`. Keyed digests, counts, times, closed sets and dense ids only; the key is nowhere.
 A last line that was cut by a kill is left out, damage anywhere else is a TraceError.
 """
 
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import orjson
-from annotated_types import Le
-from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from annotated_types import Ge, Le
+from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints, TypeAdapter, ValidationError
 
 from rotoscope.traces.errors import TraceError
-from rotoscope.traces.model import Count, FinishReason, Flag, HexId, Milliseconds, Positive
+from rotoscope.traces.model import MAX_MILLISECONDS, Count, FinishReason, Flag, HexId, Milliseconds, Positive, WaitKind
 from rotoscope.traces.writer import write_all
 
 JOURNAL_FORMAT = "rotoscope.journal"
@@ -46,6 +46,8 @@ ThreadSource: TypeAlias = Literal["own", "client"]
 """Who said who sends a request: our own headers, or those of the client."""
 TokenizerName: TypeAlias = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_./-]{1,60}$")]
 """A public name, or `file-` with digits of the file's digest."""
+Moment: TypeAlias = Annotated[float, Strict(), Ge(-MAX_MILLISECONDS), Le(MAX_MILLISECONDS), AllowInfNan(False)]
+"""A time in milliseconds since the run's first request, below 0 before it."""
 HttpStatus: TypeAlias = Annotated[Count, Le(999)]
 
 _REFUSE_UNKNOWN = ConfigDict(extra="forbid")
@@ -252,8 +254,78 @@ class EmbeddingEnded:
     """Who sent it within the run, by its own word."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRan:
+    """A tool that the agent ran, timed by our code in it; written when it has ended."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    tool: Count
+    """Its pseudonym."""
+    thread: Count
+    """Who ran it."""
+    at_ms: Moment
+    """When it began; below 0 before the run's first request."""
+    duration_ms: Milliseconds
+    """How long it ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """A wait that the agent told of; written when it is over."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    kind: WaitKind
+    """For what."""
+    thread: Count
+    """Who waited."""
+    at_ms: Moment
+    """When it began; below 0 before the run's first request."""
+    duration_ms: Milliseconds
+    """How long it took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchBegan:
+    """A branch that the agent told of."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    thread: Count
+    """Who works on it."""
+    parent: Count
+    """Who began it."""
+    region: Count
+    """Of the branches that it was begun with; a number by first appearance."""
+    at_ms: Moment
+    """When their region began; below 0 before the run's first request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionJoined:
+    """The end of a region, when its parent had waited for all of its branches."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
+
+    region: Count
+    """Which one."""
+    at_ms: Moment
+    """When it was joined; below 0 before the run's first request."""
+
+
 JournalRecord: TypeAlias = (
-    PartSeen | CallOpened | CallEnded | CallMeasured | OutputMeasured | PartCounted | EmbeddingEnded
+    PartSeen
+    | CallOpened
+    | CallEnded
+    | CallMeasured
+    | OutputMeasured
+    | PartCounted
+    | EmbeddingEnded
+    | ToolRan
+    | Waited
+    | BranchBegan
+    | RegionJoined
 )
 
 RECORD_KINDS: dict[str, type[JournalRecord]] = {
@@ -264,6 +336,10 @@ RECORD_KINDS: dict[str, type[JournalRecord]] = {
     "output": OutputMeasured,
     "counted": PartCounted,
     "embedding": EmbeddingEnded,
+    "tool": ToolRan,
+    "wait": Waited,
+    "branch": BranchBegan,
+    "joined": RegionJoined,
 }
 _KIND_OF = {record: kind for kind, record in RECORD_KINDS.items()}
 _DEFAULTS = {record: {field.name: field.default for field in fields(record)} for record in (*_KIND_OF, JournalHeader)}

@@ -212,7 +212,7 @@ class Call(Event):
     request: Count | None = None
     """Shared by calls that came in one request (several choices or prompts)."""
     at_ms: Milliseconds | None = None
-    """When the request arrived; the run's first request is at 0."""
+    """When the request arrived; the run's first request is at 0, or what the agent told of before it."""
     ttft_ms: Milliseconds | None = None
     """From the request to the first piece of output."""
     duration_ms: Milliseconds | None = None

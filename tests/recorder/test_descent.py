@@ -8,6 +8,7 @@ from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.descent import find_descent
 from rotoscope.recorder.links import Linker
+from rotoscope.recorder.marks import Told
 from rotoscope.traces.journal import CallOpened
 
 START = [system("s"), user("a")]
@@ -22,7 +23,7 @@ def parents(wire: Wire, who: dict[int, tuple[int, int | None]] | None = None) ->
             record = replace(record, thread=thread, parent=parent, thread_source="client")
         records.append(record)
     run = gather(records)
-    found = find_descent(run.calls, find_turns(run, Linker(run).find()))
+    found = find_descent(run.calls, find_turns(run, Linker(run).find()), Told())
     return [(x.parent, x.evidence) for x in found.conversations]
 
 

@@ -7,14 +7,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from chat_wire import Message, Wire, assistant, result, system, tool_call, usage, user
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from recorded_times import starts_ms
 
 from rotoscope.recorder import Exchange
-from rotoscope.replayer.schedule import plan_session
 from rotoscope.traces import Trace
 from rotoscope.traces.reader import loads
 from rotoscope.traces.writer import dumps
@@ -120,22 +119,6 @@ def _last_of(count: int, then: Then) -> Then:
             then(now)
 
     return one
-
-
-def starts_ms(trace: Trace) -> dict[int, float]:
-    """Return when each call starts in a replay whose calls take as long as they did."""
-    calls = {call.call: call for call in trace.calls()}
-    begins: dict[Any, float] = {}
-    ends: list[float] = []
-    for step in plan_session(trace).steps:
-        waits = [*(ends[earlier] for earlier in step.after), *(begins[call] for call, _ in step.delivered)]
-        begin = max(waits, default=0.0)
-        if step.call is None:
-            ends.append(begin + step.seconds * 1000)
-        else:
-            begins[step.call] = begin
-            ends.append(begin + (calls[step.call].duration_ms or 0.0))
-    return begins
 
 
 @settings(max_examples=60)

@@ -7,6 +7,7 @@ from chat_wire import Wire, assistant, system, user
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.links import Linker
+from rotoscope.recorder.marks import Told
 from rotoscope.recorder.regions import Lanes, find_lanes
 from rotoscope.traces.journal import CallOpened
 from rotoscope.traces.model import Branch
@@ -30,7 +31,7 @@ def lanes_of(*calls: tuple[str, float, float]) -> Lanes:
             wire.answer(open_calls[index], answer, at=at)
             lists[name] = [*lists[name], answer, user("go on")]
     run = gather(wire.written().records)
-    return find_lanes(run.calls, find_turns(run, Linker(run).find()))
+    return find_lanes(run.calls, find_turns(run, Linker(run).find()), Told())
 
 
 def test_conversations_that_never_overlap_run_in_the_root() -> None:
@@ -118,7 +119,7 @@ def branches_of(*calls: tuple[str, str, float, float]) -> dict[str, tuple[Branch
         records.append(record)
     run = gather(records)
     turns = find_turns(run, Linker(run).find())
-    lanes = find_lanes(run.calls, turns)
+    lanes = find_lanes(run.calls, turns, Told())
     evidence = {region.number: region.evidence for region in lanes.regions}
     found: dict[str, tuple[Branch | None, str | None]] = {}
     for call, turn in zip(run.calls, turns, strict=True):

@@ -298,13 +298,26 @@ def test_tools_of_one_answer_overlap_as_recorded_and_the_next_step_waits_for_all
     assert starts_of_calls(trace)[1] == pytest.approx(1.8)
 
 
-@pytest.mark.parametrize("known", [{}, {"call": 0}, {"at_ms": 100.0}])
+@pytest.mark.parametrize("known", [{}, {"call": 0}])
 def test_tools_without_a_known_place_run_one_after_another(known: dict[str, float]) -> None:
     trace = trace_of(
         make_call(0, at_ms=0.0, duration_ms=100.0), tool(0, 500.0, **known), tool(1, 200.0, **known), make_call(1)
     )
 
     assert starts_of_calls(trace)[1] == pytest.approx(1.7)
+
+
+def test_tools_that_were_recorded_beside_one_another_run_so_whoever_asked_for_them() -> None:
+    trace = trace_of(
+        make_call(0, at_ms=0.0, duration_ms=100.0),
+        tool(0, 500.0, at_ms=200.0),
+        tool(1, 300.0, at_ms=600.0),
+        tool(2, 200.0, at_ms=900.0),
+        make_call(1),
+    )
+
+    assert sleeps(trace) == pytest.approx([0.5, 0.7, 0.2])
+    assert starts_of_calls(trace)[1] == pytest.approx(1.0 + 0.7 + 0.2)
 
 
 def test_a_tool_that_ended_before_its_answer_did_takes_no_time() -> None:
@@ -474,7 +487,7 @@ class Expected:
             assert event.at_ms is not None
             return self.start(i) + max(event.at_ms + event.duration_ms - self._recorded_end_ms(asking), 0.0) / 1000
         if isinstance(event, ToolCall | Wait):
-            return self.start(i) + event.duration_ms / 1000
+            return self.start(i) + (self._later_ms(i) + event.duration_ms) / 1000
         return self.start(i)
 
     def _waits(self, i: int) -> list[float]:
@@ -483,6 +496,8 @@ class Expected:
         if asking is not None:
             apart = not self._on_the_way(asking, i)
             return [self.end(asking)] + (self._before_branch(event.branch) if apart else [])
+        if (first := self._group(i)[0]) != i:
+            return self._waits(first)
         waits = self._before(i, event.branch)
         if isinstance(event, Call):
             waits += self._outputs(event)
@@ -500,9 +515,35 @@ class Expected:
             event = self.events[j]
             if event.branch == branch and isinstance(event, Call | ToolCall | Wait | ParallelEnd):
                 ends.append(self.end(j))
-                if self._asking(j) is None:
+                if self._asking(j) is None and self._group(j)[0] == j:
                     return ends
         return ends + self._before_branch(branch)
+
+    def _group(self, i: int) -> list[int]:
+        """The tools that were recorded as running beside this one, from the first one up to it."""
+        event = self.events[i]
+        if not self._is_in_order(i):
+            return [i]
+        timed = Call | ToolCall | Wait | ParallelStart | ParallelEnd
+        before = [j for j in range(i) if self.events[j].branch == event.branch and isinstance(self.events[j], timed)]
+        group = self._group(before[-1]) if before and self._is_in_order(before[-1]) else []
+        ends_ms = max((self._at_ms(j) + self._tool(j).duration_ms for j in group), default=0.0)
+        return [*group, i] if group and self._at_ms(group[0]) <= self._at_ms(i) < ends_ms else [i]
+
+    def _is_in_order(self, i: int) -> bool:
+        event = self.events[i]
+        return isinstance(event, ToolCall) and event.at_ms is not None and self._asking(i) is None
+
+    def _later_ms(self, i: int) -> float:
+        return self._at_ms(i) - self._at_ms(self._group(i)[0]) if self._is_in_order(i) else 0.0
+
+    def _at_ms(self, i: int) -> float:
+        return self._tool(i).at_ms or 0.0
+
+    def _tool(self, i: int) -> ToolCall:
+        event = self.events[i]
+        assert isinstance(event, ToolCall)
+        return event
 
     def _before_branch(self, branch: Branch | None) -> list[float]:
         if branch is None:

@@ -84,7 +84,7 @@ def test_a_value_that_is_allowed_has_no_breaches() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [1_764_460_000, 1_764_460_000_123.5, 1_764_460_000_123_456, 1_764_460_000_123_456_789]
+    "value", [1_764_460_000, -1_764_460_000, 1_764_460_000_123.5, 1_764_460_000_123_456, 1_764_460_000_123_456_789]
 )
 def test_times_since_1970_are_told_in_any_unit(value: float) -> None:
     assert [path for path, _ in epoch_like({"a": [0, {"b": value}]})] == ["a[1].b"]
