@@ -16,6 +16,7 @@ from pathlib import Path
 import certifi
 from mitmproxy import ctx
 from mitmproxy.addonmanager import Loader
+from mitmproxy.exceptions import OptionsError
 
 from rotoscope.proxy.campaign import chosen_campaign
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
@@ -54,10 +55,23 @@ class RecordsRuns:
         loader.add_option("rotoscope_hosts", Sequence[str], [], "Hosts to open besides the known inference hosts.")
         loader.add_option("rotoscope_campaign", str, "", "Campaign that the runs share with other recordings.")
         loader.add_option("rotoscope_tokenizer", str, "auto", "What counts where the server does not.")
-        # A text, as mitmproxy says nothing of a script's number that is none, and goes on without the script.
         loader.add_option(
             "rotoscope_idle", str, f"{IDLE_S:g}", "Seconds without a request after which a run has ended."
         )
+        self._take_given()
+
+    def _take_given(self) -> None:
+        """Take what was given for our options, as mitmproxy says nothing where it cannot, and goes on without us."""
+        given = ctx.options.deferred
+        try:
+            ctx.options.process_deferred()
+            if unknown := list(filter(_is_ours, given)):
+                known = ", ".join(sorted(filter(_is_ours, ctx.options.keys())))
+                raise OptionsError(f"there is no option {unknown[0]}: give one of {known}")
+        except OptionsError as error:
+            self._refuse(error)
+            for name in list(filter(_is_ours, given)):
+                del given[name]  # or else mitmproxy stumbles over them itself
 
     def configure(self, updated: set[str]) -> None:
         """Read options; what cannot be used ends the program."""
@@ -104,7 +118,7 @@ class RecordsRuns:
         ctx.master.addons.add(LeavesRoom(), EndsBroken(), self._interceptor)
         say(f"recording what is said to inference hosts to {how.folder}")
 
-    def _refuse(self, error: UnusableInput) -> None:
+    def _refuse(self, error: UnusableInput | OptionsError) -> None:
         """Say what cannot be used, as an error that ends the program where it is said before that listens."""
         if self._is_usable:
             _log.error("%s", error)
@@ -115,6 +129,10 @@ class RecordsRuns:
         if self._interceptor is not None:
             await self._interceptor.stop(drain_s=DRAIN_S)
         await self._open.aclose()
+
+
+def _is_ours(option: str) -> bool:
+    return option.startswith("rotoscope_")
 
 
 def _folder() -> Path:
