@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from event_loops import GUARD_S
 
 from rotoscope.proxy.gateway import Gateway
 from rotoscope.proxy.measure import Measurer
@@ -25,7 +26,7 @@ CHAT = "/v1/chat/completions"
 WHOLE = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 STREAMED = WHOLE | {"stream": True}
 STREAMED_WITH_USAGE = STREAMED | {"stream_options": {"include_usage": True}}
-PATIENCE_S = 30.0
+PATIENCE_S = GUARD_S
 """Only a failure takes as long."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

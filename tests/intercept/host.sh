@@ -6,9 +6,9 @@ ip link set lo up
 iptables -P FORWARD DROP
 iptables -A FORWARD -s 192.0.2.1 -j DROP
 
-unshare --net sh -c 'touch apart; exec sleep 60' >/dev/null 2>&1 &
+unshare --net sh -c 'touch apart; exec sleep infinity' >/dev/null 2>&1 &
 world=$!
-until [ -e apart ]; do sleep 0.02; done
+until [ -e apart ]; do kill -0 $world; sleep 0.02; done
 ip link add w0 type veth peer name w1 netns $world
 ip address add 203.0.113.1/24 dev w0
 ip link set w0 up
@@ -19,7 +19,7 @@ $in_world ip link set w1 up
 $in_world "$CLIENTS" "$HERE/hard_wired_server.py" "$SERVER" "$CERTIFICATE" "$KEY" ready >/dev/null &
 server=$!
 trap 'kill $server $world' EXIT
-until [ -e ready ]; do sleep 0.02; done
+until [ -e ready ]; do kill -0 $server; sleep 0.02; done
 
 # What a recording may change on a host.
 state() {

@@ -9,6 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from event_loops import in_event_loop
 from intercept.asking import VERSIONS
 from intercept.fronts import Certificates, Front
 from intercept.opened import Opened, opened
+from intercept.processes import end_all
 from loopback import CHAT, PATIENCE_S, WHOLE, chat_answer
 
 from rotoscope.proxy.intercept.hosts import Hosts
@@ -160,15 +162,20 @@ def running(name: str, folder: Path) -> Iterator[int]:
     options = ["-N", "-f"] if name == "squid" else ["-d", "-c"]
     said = folder / f"{name}.log"
     with said.open("w") as log:
-        process = subprocess.Popen([program, *options, str(configuration)], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [program, *options, str(configuration)], stdout=log, stderr=log, start_new_session=True
+        )
+    until = time.monotonic() + PATIENCE_S
     try:
-        while process.poll() is None:
+        while process.poll() is None and time.monotonic() < until:
             with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), PATIENCE_S):
                 break
         assert process.poll() is None, said.read_text()[-1000:]
         yield port
-    finally:
         process.terminate()
+        process.wait(PATIENCE_S)
+    finally:
+        end_all(process.pid)
         process.wait()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
 import signal
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from aiohttp import web
 from clients.recorded import canary, environment
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificate
-from event_loops import in_event_loop
+from event_loops import GUARD_S, in_event_loop
 from intercept.agents import intercepting
 from intercept.fronts import Front
 from intercept.other_proxy import other_proxy
+from intercept.processes import ran, running
 from loopback import CHAT, WHOLE, Handler, chat_answer
 from rotoscope_process import Ended
 
@@ -42,27 +43,28 @@ async def answer(_: web.Request) -> web.StreamResponse:
     return web.json_response(chat_answer())
 
 
-async def started(
+@contextlib.asynccontextmanager
+async def recording(
     folder: Path, front: Front, command: Sequence[str], *, options: Sequence[str] = (), **variables: str
-) -> asyncio.subprocess.Process:
-    """Start to record a command, with files in folders of its own."""
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Record a command, with files in folders of its own."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     trust = {"SSL_CERT_FILE": str(front.certificates.authority), "ROTOSCOPE_TOKENIZER": "none"}
-    return await asyncio.create_subprocess_exec(
+    async with running(
         *[sys.executable, "-m", "rotoscope", "record", "-o", str(folder / "recordings")],
         *[*intercepting(front), *options, "--", *command],
         env=environment(home) | trust | variables,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-    )
+    ) as process:
+        yield process
 
 
 async def record(folder: Path, front: Front, command: Sequence[str], handler: Handler = answer, **given: Any) -> Ended:
     """Record a command to its end."""
-    async with front.of(handler):
-        process = await started(folder, front, command, **given)
+    async with front.of(handler), recording(folder, front, command, **given) as process:
         out, err = await process.communicate()
     assert process.returncode is not None
     return Ended(process.returncode, out.decode(), err.decode())
@@ -113,17 +115,17 @@ async def test_the_files_of_the_authority_hold_no_key_and_go_with_the_run(
     front: Front, tmp_path: Path, how: str
 ) -> None:
     command = ["sh", "-c", "echo $ROTOSCOPE_CA_FILE $SSL_CERT_FILE $NODE_EXTRA_CA_CERTS; exec cat"]
-    process = await started(tmp_path, front, command)
-    assert process.stdout is not None
-    assert process.stdin is not None
-    named = [Path(name) for name in (await process.stdout.readline()).decode().split()]
-    while_it_runs = [name.read_bytes() for name in named]
-    keys = keys_on_disk(named[0], [tmp_path, Path("/dev/shm")])
-    if how == "ends":
-        process.stdin.close()
-    else:
-        process.send_signal(signal.SIGTERM)
-    status = await process.wait()
+    async with recording(tmp_path, front, command) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        named = [Path(name) for name in (await process.stdout.readline()).decode().split()]
+        while_it_runs = [name.read_bytes() for name in named]
+        keys = keys_on_disk(named[0], [tmp_path, Path("/dev/shm")])
+        if how == "ends":
+            process.stdin.close()
+        else:
+            process.send_signal(signal.SIGTERM)
+        status = await process.wait()
 
     assert status == (0 if how == "ends" else 128 + signal.SIGTERM)
     assert keys == []
@@ -212,14 +214,16 @@ async def test_hosts_without_a_proxy_are_left_alone_and_told(front: Front, tmp_p
 async def test_hosts_that_connections_went_to_are_named_where_nothing_was_recorded(
     front: Front, tmp_path: Path
 ) -> None:
-    async with front.of(answer):
-        process = await asyncio.create_subprocess_exec(
+    async with (
+        front.of(answer),
+        running(
             *[sys.executable, "-m", "rotoscope", "record", "--intercept", "-o", str(tmp_path / "recordings"), "--"],
             *python("del os.environ['NO_PROXY'], os.environ['no_proxy']; print(ask(sys.argv[1]))", front),
             env=environment(tmp_path) | {"SSL_CERT_FILE": str(front.certificates.authority)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-        )
+        ) as process,
+    ):
         out, err = await process.communicate()
 
     assert (process.returncode, out) == (0, b"done\n")
@@ -243,7 +247,7 @@ def say(data, opened):
             one.recv(1 << 16)
             one = ssl.create_default_context().wrap_socket(one, server_hostname=url.hostname)
         one.sendall(data)
-        one.settimeout(20)
+        one.settimeout({GUARD_S})
         while one.recv(1 << 16):
             pass
 say(b"GET /{words[0]} HTTP/9\\r\\n{words[0]}\\r\\n\\r\\n", False)
@@ -270,15 +274,12 @@ except OSError:
 
 
 def test_it_says_that_it_cannot_listen(front: Front, tmp_path: Path) -> None:
-    ended = subprocess.run(
+    ended = ran(
         [
             *[sys.executable, "-m", "rotoscope", "record", "-o", str(tmp_path / "recordings"), *intercepting(front)],
             *["--intercept-mode", f"regular@{front.port}", "--", "true"],
         ],
         env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert ended.returncode == 2

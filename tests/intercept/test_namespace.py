@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from intercept.fronts import Certificates, new_certificates
+from intercept.processes import ran
 
 from rotoscope.proxy.intercept.namespace import Namespace, resolvers
 from rotoscope.traces import load
@@ -47,11 +48,12 @@ def on_a_host(test: str, folder: Path, python: Path, certificates: Certificates)
         "SERVER": SERVER,
         "SSL_CERT_FILE": str(certificates.authority),
         "TEST": test,
+        "TMPDIR": str(folder),
     }
     heard = ["env", "--default-signal=INT,TERM,HUP"]  # whoever runs the tests in the background ignores some of them
     command = [*heard, "unshare", "--net", "--mount", "sh", "-eu", str(HERE / "host.sh")]
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()} | variables
-    return subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return ran(command, cwd=folder, env=environment)
 
 
 def need_namespaces() -> None:
@@ -104,7 +106,7 @@ def test_nothing_is_left_on_the_host(recorded: Path) -> None:
 def test_nothing_is_left_when_a_signal_ends_it(
     signal: str, tmp_path: Path, python: Path, certificates: Certificates
 ) -> None:
-    waits = f"record sh -c 'kill -{signal} $PPID; exec sleep 30' || echo $?;"
+    waits = f"record sh -c 'kill -{signal} $PPID; exec sleep infinity' || echo $?;"
     done = on_a_host(TWICE.format(waits), tmp_path, python, certificates)
 
     assert done.stdout.strip() == str(128 + {"INT": 2, "TERM": 15, "HUP": 1}[signal]), done.stderr

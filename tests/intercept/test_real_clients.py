@@ -15,6 +15,7 @@ from aiohttp import web
 from event_loops import in_event_loop
 from intercept.fronts import Front
 from intercept.opened import opened
+from intercept.processes import running
 from loopback import CHAT, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
 
 REQUESTS = "import sys, requests; print(requests.post(sys.argv[1], json=__import__('json').loads(sys.argv[2])).text)"
@@ -86,10 +87,9 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
 
 async def said_by(command: Sequence[str], variables: dict[str, str]) -> bytes:
     """Run a command to its end; return what it wrote."""
-    process = await asyncio.create_subprocess_exec(
-        *command, env=environment(variables), stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
-    )
-    said, _ = await process.communicate()
+    pipes = {"stdout": asyncio.subprocess.PIPE, "stdin": asyncio.subprocess.DEVNULL}
+    async with running(*command, env=environment(variables), **pipes) as process:
+        said, _ = await process.communicate()
     assert process.returncode == 0
     return said
 
@@ -129,19 +129,14 @@ async def test_curl_gets_each_event_as_it_is_sent_and_its_end_is_the_calls(
 
     async with front.of(answer), opened(front, tmp_path / "journal") as one:
         body = json.dumps(WHOLE | {"stream": True, "stream_options": {"include_usage": True}})
-        process = await asyncio.create_subprocess_exec(
-            *[*curl(version), "--data", body, front.url + CHAT],
-            env=environment(one.variables),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdout is not None
-        first = await process.stdout.readuntil(b"\n\n")
-        has_first.set()
-        second = await process.stdout.readuntil(b"\n\n")
-        process.kill()
+        asked = [*curl(version), "--data", body, front.url + CHAT]
+        async with running(*asked, env=environment(one.variables), stdout=asyncio.subprocess.PIPE) as process:
+            assert process.stdout is not None
+            first = await process.stdout.readuntil(b"\n\n")
+            has_first.set()
+            second = await process.stdout.readuntil(b"\n\n")
         await is_left.wait()
         (call,) = await one.calls()
-        await process.wait()
 
     assert (first, second) == (sse(chat_chunk({"content": "one"})), sse(chat_chunk({"content": "two"})))
     assert call.finish_reason == "cancelled"

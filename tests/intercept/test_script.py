@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import re
 import resource
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from clients.recorded import canary, environment
 from event_loops import in_event_loop
 from intercept.asking import VERSIONS, connected
 from intercept.fronts import Front
+from intercept.processes import ran, running
 from loopback import CHAT, STREAMED, chat_chunk, sse, usage_chunk
 
 from rotoscope.traces import load
@@ -25,17 +29,15 @@ from rotoscope.traces.canary import Canaries
 MITMDUMP = Path(sys.executable).with_name("mitmdump")
 
 
-async def script() -> str:
+@functools.cache
+def script() -> str:
     """Return the path of the script, as the documentation has it."""
-    process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "rotoscope.proxy.intercept"], stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await process.communicate()
-    return out.decode().strip()
+    return ran([sys.executable, "-m", "rotoscope.proxy.intercept"]).stdout.strip()
 
 
-async def mitmdump(front: Front, folder: Path, *options: str, **others: str) -> asyncio.subprocess.Process:
-    """Start mitmdump with the script; it says where it listens, and no flow."""
+@contextlib.asynccontextmanager
+async def mitmdump(front: Front, folder: Path, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run mitmdump with the script; it says where it listens, and no flow. Options that are given come instead of ours."""
     settings = {
         "confdir": str(folder / "home"),
         "flow_detail": "0",
@@ -43,17 +45,18 @@ async def mitmdump(front: Front, folder: Path, *options: str, **others: str) -> 
         "rotoscope_output": str(folder / "recordings"),
         "rotoscope_hosts": f"localhost:{front.port}",
         "rotoscope_tokenizer": "none",
-        **others,
     }
+    given = {option.partition("=")[0] for option in options}
     (folder / "home").mkdir()
-    return await asyncio.create_subprocess_exec(
-        *[str(MITMDUMP), "--listen-host", "127.0.0.1", "--listen-port", "0", "-s", await script()],
-        *[argument for name, value in settings.items() for argument in ("--set", f"{name}={value}")],
+    async with running(
+        *[str(MITMDUMP), "--listen-host", "127.0.0.1", "--listen-port", "0", "-s", script()],
+        *[argument for name in settings.keys() - given for argument in ("--set", f"{name}={settings[name]}")],
         *options,
         env=environment(folder / "home") | {"PYTHONUNBUFFERED": "1"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-    )
+    ) as process:
+        yield process
 
 
 async def listening(process: asyncio.subprocess.Process) -> tuple[int, bytes]:
@@ -80,8 +83,7 @@ async def test_mitmdump_records_with_the_script(front: Front, tmp_path: Path) ->
         await response.write(sse(chat_chunk({}, "stop"), usage_chunk(), "[DONE]"))
         return response
 
-    async with front.of(answer):
-        process = await mitmdump(front, tmp_path)
+    async with front.of(answer), mitmdump(front, tmp_path) as process:
         assert process.stdout is not None
         told = await process.stdout.readuntil(b"listening at")
         port = re.search(rb":(\d+)", await process.stdout.readline())
@@ -127,8 +129,7 @@ async def test_a_server_that_refuses_to_be_asked_for_usage_hurts_no_client(front
     for options in ((), ("--set", "ssl_insecure=true")):
         folder = tmp_path / str(len(options))
         folder.mkdir()
-        async with front.of(answer):
-            process = await mitmdump(front, folder, *options)
+        async with front.of(answer), mitmdump(front, folder, *options) as process:
             port, _ = await listening(process)
             authority = folder / "home/mitmproxy-ca-cert.pem"
             async with connected(front.url, "1.1", trusted=authority, proxy=f"http://127.0.0.1:{port}") as client:
@@ -142,37 +143,41 @@ async def test_a_server_that_refuses_to_be_asked_for_usage_hurts_no_client(front
 @in_event_loop
 async def test_what_is_no_http_is_not_repeated(front: Front, tmp_path: Path) -> None:
     word = canary()
-    process = await mitmdump(front, tmp_path)
-    assert process.stdout is not None
-    port, told = await listening(process)
-    core_limit, _ = resource.prlimit(process.pid, resource.RLIMIT_CORE)
-    for said in (b"GET /%b HTTP/9\r\n%b\r\n\r\n", b"POST http://%b/ HTTP/1.1\r\nContent-Length: %b\r\n\r\n"):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said.replace(b"%b", word.encode()))
-        await reader.read()
-        writer.close()
-    process.send_signal(signal.SIGTERM)
-    told += await process.stdout.read()
-    await process.wait()
+    async with mitmdump(front, tmp_path) as process:
+        assert process.stdout is not None
+        port, told = await listening(process)
+        core_limit, _ = resource.prlimit(process.pid, resource.RLIMIT_CORE)
+        for said in (b"GET /%b HTTP/9\r\n%b\r\n\r\n", b"POST http://%b/ HTTP/1.1\r\nContent-Length: %b\r\n\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said.replace(b"%b", word.encode()))
+            await reader.read()
+            writer.close()
+        process.send_signal(signal.SIGTERM)
+        told += await process.stdout.read()
+        await process.wait()
 
     assert list(Canaries.of([word]).in_bytes(told)) == []
     assert core_limit == min(1, resource.getrlimit(resource.RLIMIT_CORE)[1] % (1 << 64))  # unlimited is -1
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "reason"),
+    ("options", "reason"),
     [
-        ("rotoscope_hosts", "https://localhost", "'https://localhost' is no host to open: give one like"),
-        ("rotoscope_idle", "soon", "rotoscope_idle=soon is no time: expected a number of seconds, 1 or more"),
-        ("rotoscope_output", "/dev/null/traces", "/dev/null/traces: traces cannot be written here: Not a directory"),
+        (["rotoscope_hosts=https://localhost"], "'https://localhost' is no host to open: give one like"),
+        (["rotoscope_idle=soon"], "rotoscope_idle=soon is no time: expected a number of seconds, 1 or more"),
+        (["rotoscope_output=/dev/null/a"], "/dev/null/a: traces cannot be written here: Not a directory"),
+        (["rotoscope_output=a", "rotoscope_output=b"], "Received multiple values for rotoscope_output: ['a', 'b']"),
+        (["rotoscope_output"], "Option is required: rotoscope_output"),
+        (["rotoscope_host=localhost"], "there is no option rotoscope_host: give one of rotoscope_campaign, "),
     ],
 )
 @in_event_loop
 async def test_what_the_script_cannot_use_ends_mitmdump_in_one_line(
-    front: Front, tmp_path: Path, option: str, value: str, reason: str
+    front: Front, tmp_path: Path, options: list[str], reason: str
 ) -> None:
-    process = await mitmdump(front, tmp_path, "-q", **{option: value})
-    told, _ = await process.communicate()
+    given = [argument for option in options for argument in ("--set", option)]
+    async with mitmdump(front, tmp_path, "-q", *given) as process:
+        told, _ = await process.communicate()
 
     assert process.returncode == 1
     line, rest = told.decode().splitlines()
