@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ else:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what mitmproxy ties to old versions warns when it is loaded
         importlib.import_module("mitmproxy.addons")
+    # The processes of a test are not in the group of who runs it, so that they are to be ended before that ends.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

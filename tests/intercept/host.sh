@@ -19,6 +19,7 @@ $in_world ip link set w1 up
 $in_world "$CLIENTS" "$HERE/hard_wired_server.py" "$SERVER" "$CERTIFICATE" "$KEY" ready >/dev/null &
 server=$!
 trap 'kill $server $world' EXIT
+trap 'exit 1' PIPE TERM # nobody listens any more
 until [ -e ready ]; do kill -0 $server; sleep 0.02; done
 
 # What a recording may change on a host.
