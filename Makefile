@@ -64,7 +64,9 @@ test-few-clients: ## the same for those that are small
 
 test-coding-agents: environment ## record real coding agents (CODING_AGENTS, else all), each in a folder of its own; needs Node
 	@for agent in $(CODING_AGENTS); do scripts/coding_agents.sh $$agent $(AGENTS_VENV)/$$agent || exit 1; done
+	@scripts/environment.sh $(INTERCEPT_VENV) tests intercept
 	ROTOSCOPE_CODING_AGENTS=$(AGENTS_VENV) ROTOSCOPE_CODING_AGENT_NAMES="$(CODING_AGENTS)" \
+		ROTOSCOPE_INTERCEPT_PYTHON=$(INTERCEPT_VENV)/bin/python \
 		scripts/offline.sh $(python) -m pytest -n 0 tests/coding_agents
 
 example-traces: environment ## record the traces of coding agents in examples/traces anew; needs Node

@@ -93,6 +93,7 @@ async def record_command(
     interrupted_by: asyncio.Event | None = None,
     terminal: str | None = None,
     patience_s: float = PATIENCE_S,
+    rotoscope: Sequence[str] = (sys.executable, "-m", "rotoscope"),
 ) -> tuple[int, bytes]:
     """Run a command under `rotoscope record`; return its exit status and what `rotoscope record` said.
 
@@ -101,7 +102,7 @@ async def record_command(
     it also reads. It gets SIGINT when `interrupted_by` is set. All that it has begun is ended with it, and with this
     task, and when it takes too long.
     """
-    arguments = [sys.executable, "-m", "rotoscope", "record", "-o", str(folder), *options]
+    arguments = [*rotoscope, "record", "-o", str(folder), *options]
     arguments += ["--upstream", upstream] if upstream else []
     arguments += ["--", "sh", "-c", RUN_AGENT, *command]
     variables = {**environment, "RECORDINGS": str(folder)}

@@ -50,7 +50,12 @@ class AgentServer(ScriptedServer):
     def application(self) -> web.Application:
         """Return the web application with all routes."""
         app = super().application()
-        app.add_routes([web.post("/v1beta/models/{call:.+}", self._gemini)])
+        app.add_routes(
+            [
+                web.post("/v1beta/models/{call:.+}", self._gemini),
+                web.post("/{of:compatible-mode|zen}/v1/chat/completions", self._chat_completions),
+            ]
+        )
         return app
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:

@@ -6,8 +6,8 @@ Each agent has a module here, named like its folder in scripts/coding_agents/, w
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from clients.recorded import canary
 from clients.script import Words
 from clients.scripted_server import Script
 from coding_agents.terminal import Person
+
+COMMITTED_AT = "2026-01-01T12:00:00+0000"
+"""The same words make the same commit, in plays that are compared."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,18 @@ class Canaries:
     in_key: str = field(default_factory=canary)
     said: Words = field(default_factory=lambda: Words(canary(), canary(), canary(), canary()))
     """What the model and its server say."""
+
+    @property
+    def words(self) -> list[str]:
+        """Return all of them, as `with_words` takes them."""
+        *of_agent, said = astuple(self)
+        return [*of_agent, *said]
+
+    @classmethod
+    def with_words(cls, words: Sequence[str]) -> Canaries:
+        """Return canaries that are these words, for a play that is compared with one that had them."""
+        prompt, file, path, remote, commit, key, *said = words
+        return cls(prompt, file, path, remote, commit, key, Words(*said))
 
 
 PLANTED = {
@@ -94,6 +109,18 @@ class Play:
 
 
 @dataclass(frozen=True)
+class Vendor:
+    """The server that an agent asks where nobody tells it another one."""
+
+    host: str
+    play: str
+    """That it does there too."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    unset: Sequence[str] = ()
+    """Variables that lead it to another server."""
+
+
+@dataclass(frozen=True)
 class Agent:
     """A coding agent."""
 
@@ -109,6 +136,7 @@ class Agent:
     plays: Mapping[str, Play]
     senders: Senders | None = None
     """How it says who sends a request; None where it does not."""
+    vendor: Vendor | None = None
 
 
 def agent_named(name: str) -> Agent:
@@ -130,6 +158,9 @@ def make_project(home: Path, canaries: Canaries) -> tuple[Path, str]:
         ["add", "."],
         [*identity, "commit", "--quiet", "--message", f"notes: {canaries.in_commit}"],
     ):
-        subprocess.run(["git", *arguments], cwd=project, env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, check=True)
+        at = {"GIT_AUTHOR_DATE": COMMITTED_AT, "GIT_COMMITTER_DATE": COMMITTED_AT}
+        subprocess.run(
+            ["git", *arguments], cwd=project, env={"HOME": str(home), "PATH": "/usr/bin:/bin", **at}, check=True
+        )
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True, text=True)
     return project, head.stdout.strip()

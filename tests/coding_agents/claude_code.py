@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clients.scripted_server import Script
 from coding_agents import claude_code_typed as typed
-from coding_agents.agents import Agent, Canaries, Play, Senders
+from coding_agents.agents import Agent, Canaries, Play, Senders, Vendor
 from coding_agents.scripts import InTurn, Numbered, last_text, offered
 
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
@@ -103,6 +103,9 @@ AGAIN = f'{ASK} --continue "And now, $IN_PROMPT?"'
 TYPED = "claude --dangerously-skip-permissions"
 WITHOUT_LIMITS = {"CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH": "5", "CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS": "64"}
 
+WITHOUT_BILLING = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
+"""Its instructions begin without a line that changes with each request to its maker's own server."""
+
 AGENT = Agent(
     name="claude-code",
     command="claude",
@@ -110,6 +113,7 @@ AGENT = Agent(
     upstream="",
     environment=environment,
     senders=Senders("x-claude-code-agent-id", "x-claude-code-parent-agent-id", is_main_without_id=True),
+    vendor=Vendor("api.anthropic.com", "errand", WITHOUT_BILLING, unset=["ANTHROPIC_BASE_URL"]),
     plays={
         "errand": Play(MEETING, read_and_run),
         "continued": Play(f"{MEETING}\n{AGAIN}\n{ASK} --continue /context", read_and_run),

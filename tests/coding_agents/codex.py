@@ -11,7 +11,7 @@ from pathlib import Path
 from clients.scripted_server import Script
 from coding_agents import codex_typed as typed
 from coding_agents.agent_server import NAMESPACE_MARK
-from coding_agents.agents import Agent, Canaries, Play, Senders
+from coding_agents.agents import Agent, Canaries, Play, Senders, Vendor
 from coding_agents.scripts import InTurn, Numbered, last_text, offered
 
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
@@ -129,6 +129,7 @@ AGENT = Agent(
     upstream="/v1",
     environment=environment,
     senders=Senders("thread-id", "x-codex-parent-thread-id"),
+    vendor=Vendor("api.openai.com", "errand", {"OPENAI_BASE_URL": "https://api.openai.com/v1"}),
     plays={
         "errand": Play(MEETING, read_and_run),
         "typed": Play(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coding_agents.agents import Agent, Play, ToolIds
+from coding_agents.agents import Agent, Play, ToolIds, Vendor
 from coding_agents.anonymous import FIRST_TOOL_ID
 from coding_agents.tasks import (
     ASK_FOUR,
@@ -65,6 +65,7 @@ AGENT = Agent(
     program="node_modules/.bin/gemini",
     upstream="",
     environment=environment,
+    vendor=Vendor("generativelanguage.googleapis.com", "errand", unset=["GOOGLE_GEMINI_BASE_URL"]),
     plays={
         "errand": Play(f'{ASK} --prompt "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
         "agents": Play(f'{ASK} --prompt "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),

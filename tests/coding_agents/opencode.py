@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coding_agents.agents import Agent, Play, Senders
+from coding_agents.agents import Agent, Play, Senders, Vendor
 from coding_agents.tasks import ASK_TWO, COUNT, GO_ON, LEVELS, MEETING, READ_LONG, REFUSED, Tools, script, tool, tree
 
 ASK = "opencode run"
@@ -31,6 +31,9 @@ CONFIG = {
 SMALL = {"provider": {"here": {"models": {"scripted-model": {"limit": {"context": 18_000, "output": 2_000}}}}}}
 """A window that the lists do not fit into; what a variable holds is added to the file."""
 
+BY_ADDRESS = {"provider": {"openai": {"options": {"baseURL": "{env:OPENAI_BASE_URL}"}}}}
+"""OpenAI's own provider, which it has built in, at another address."""
+
 
 def environment(home: Path, url: str, key: str) -> Mapping[str, str]:
     """Write its configuration, which takes the address of the gateway from a variable."""
@@ -52,8 +55,14 @@ AGENT = Agent(
     upstream="/v1",
     environment=environment,
     senders=Senders("x-session-id", "x-parent-session-id"),
+    vendor=Vendor("api.openai.com", "built-in", unset=["OPENCODE_CONFIG_CONTENT"]),
     plays={
         "errand": Play(f'{ASK} "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
+        "built-in": Play(
+            f'{ASK} --model openai/gpt-5.2 "{MEETING}, $IN_PROMPT? See notes.md."',
+            script(TOOLS),
+            environment={"OPENCODE_CONFIG_CONTENT": json.dumps(BY_ADDRESS)},
+        ),
         "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
         "tree": Play(f'{ASK} "{LEVELS.format(2)}, $IN_PROMPT."', tree(TOOLS, levels=2)),
         "anonymous-tree": Play(

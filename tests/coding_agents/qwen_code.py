@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coding_agents.agents import Agent, Play, ToolIds
+from coding_agents.agents import Agent, Play, ToolIds, Vendor
 from coding_agents.anonymous import FIRST_TOOL_ID
 from coding_agents.tasks import (
     ASK_TWINS,
@@ -55,6 +55,7 @@ AGENT = Agent(
     program="node_modules/.bin/qwen",
     upstream="/v1",
     environment=environment,
+    vendor=Vendor("dashscope.aliyuncs.com", "errand"),
     plays={
         "errand": Play(f'{ASK} "{MEETING}, $IN_PROMPT? See notes.md."', script(TOOLS)),
         "agents": Play(f'{ASK} "{ASK_TWO}, $IN_PROMPT."', script(TOOLS)),
