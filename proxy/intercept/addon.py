@@ -71,6 +71,8 @@ class Interceptor:
         """How many of them a recorder took for calls."""
         self.unopened: Counter[str] = Counter()
         """How many connections passed as they are, by host."""
+        self.unreached: Counter[str] = Counter()
+        """How many connections to inference hosts could not be made, by host."""
         self._is_quiet = asyncio.Event()
         self._is_quiet.set()
 
@@ -94,6 +96,16 @@ class Interceptor:
         """Count connections that pass as they are."""
         if data.server.address and not goes_through_another(data.client):
             self._count(*data.server.address[:2])
+
+    def server_connect_error(self, data: server_hooks.ServerConnectionHookData) -> None:
+        """Count connections to inference hosts that are not there, or whose names nobody knows."""
+        host, port = (data.server.address or ("", 0))[:2]
+        if (
+            not goes_through_another(data.client)
+            and self._hosts.opens(host, port)
+            and len(self.unreached) < _MOST_HOSTS
+        ):
+            self.unreached[host] += 1
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Let pass as it comes what cannot be a call."""

@@ -156,6 +156,8 @@ def _nothing_recorded(interceptor: Interceptor, mode: Mode, *, in_trouble: bool)
         reason = f"{counted(interceptor.requests, 'request')} came, none of them a call"
     elif interceptor.behind.failed:
         reason = "connections did not get through the proxy behind this one, which is told above"
+    elif interceptor.unreached:
+        reason = f"a connection to inference hosts could not be made from here, {_most(interceptor.unreached)}"
     elif interceptor.opening.connections:
         hosts = _most(interceptor.opening.connections)
         reason = f"connections were opened and nothing was said, to {hosts}: its client may pin a certificate"

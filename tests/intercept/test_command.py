@@ -8,8 +8,10 @@ import json
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +233,19 @@ async def test_hosts_that_connections_went_to_are_named_where_nothing_was_record
         "rotoscope: NOTHING WAS RECORDED: connections went to other hosts, localhost (1): "
         "--intercept-host HOST opens one" in err.decode()
     )
+
+
+@in_event_loop
+async def test_inference_hosts_that_cannot_be_reached_are_named_where_nothing_was_recorded(
+    front: Front, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        nobody = replace(front, port=listening.getsockname()[1])
+
+    ended = await record(tmp_path, nobody, python("print(ask(sys.argv[1]))", nobody))
+
+    says = "a connection to inference hosts could not be made from here, localhost (1)"
+    assert f"rotoscope: NOTHING WAS RECORDED: {says}" in ended.err
 
 
 @in_event_loop
