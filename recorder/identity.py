@@ -104,8 +104,8 @@ def _codex(headers: Headers) -> Identity:
     thread = headers.get("thread-id") or headers.get("conversation_id") or ""
     parent = headers.get("x-codex-parent-thread-id") or (session if headers.get("x-openai-subagent") else "")
     identity = _client(session, thread, parent, has_parent=bool(parent) and parent != thread)
-    if not identity.source:
-        return identity
+    if not identity.source or (not thread and headers.get("x-session-id")):  # opencode has `session-id` for OpenAI, too
+        return NOBODY
     return replace(identity, window=_window(headers), is_aside=_makes_title(headers.get("x-codex-turn-metadata")))
 
 

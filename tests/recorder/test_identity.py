@@ -73,6 +73,7 @@ def test_our_own_header_comes_before_those_of_clients() -> None:
         ({"x-session-id": "t"}, client("", "t")),
         ({"x-session-affinity": "t"}, client("", "t")),
         ({"x-session-id": "u", "x-parent-session-id": "t"}, client("", "u", "t")),
+        ({"session-id": "u", "x-session-id": "u", "x-parent-session-id": "t"}, client("", "u", "t")),
         ({"x-dynamo-session-id": "t"}, client("", "t")),
         ({"x-dynamo-session-id": "u", "x-dynamo-parent-session-id": "t"}, client("", "u", "t")),
         ({"x-litellm-session-id": "s", "x-litellm-trace-id": "t"}, client("s")),
