@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,10 @@ FOLDER = "ROTOSCOPE_CODING_AGENTS"
 """The folder that holds the agents, each in a folder of its name; set by `make test-coding-agents`."""
 NAMES = "ROTOSCOPE_CODING_AGENT_NAMES"
 """Which of them to test."""
+
+if FOLDER in os.environ:
+    # Agents are interrupted, which they would ignore where whoever runs the tests in the background does.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Performer = Callable[[str, str], Played]
 
