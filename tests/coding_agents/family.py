@@ -81,9 +81,12 @@ def told_parents(played: Played) -> dict[str, str]:
 def recorded_parents(trace: Trace, names: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return who began each agent by the branches of a trace, which `names` has the agents of.
 
-    A branch that an agent began for a call of its own, such as a summary, is no other agent's.
+    A branch that an agent began for a call of its own, such as a summary, is no other agent's, and one of side calls
+    alone, which ran beside an agent or did not, is none's.
     """
-    begun = {spelled((event.region, index)): spelled(event.branch) for event, index in _branches(trace)}
+    working = {spelled(call.branch) for call in trace.calls() if not call.aux}
+    branches = ((spelled((event.region, index)), spelled(event.branch)) for event, index in _branches(trace))
+    begun = {branch: above for branch, above in branches if branch in working}
     found = [(name, _name(begun[branch], names)) for branch, (name, *_) in names.items() if branch in begun]
     return {name: parent for name, parent in found if name != parent}
 
