@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import time
@@ -44,15 +45,17 @@ def running(
 @contextmanager
 def _process(command: Sequence[str], output: int, variables: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     environment = os.environ | variables
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+    ) as process:
         try:
             yield process
         finally:
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # workers of an engine that was ended while it started stay
 
 
 def free_port(ports: range = range(1)) -> int:
