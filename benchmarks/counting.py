@@ -58,10 +58,10 @@ async def gateway_that_counts(upstream: str, folder: Path) -> AsyncIterator[str]
 
 @asynccontextmanager
 async def _gateway(upstream: str, folder: Path, tokenizer: Tokenizer | None) -> AsyncIterator[str]:
-    from rotoscope.proxy.run import Finished
     from rotoscope.proxy.standing import Standing, standing
     from rotoscope.proxy.upstream import upstream_given
     from rotoscope.recorder.campaigns import Campaign
+    from rotoscope.recorder.recorded_run import Finished
     from rotoscope.traces.model import Message
 
     ended: list[Finished] = []

@@ -169,10 +169,10 @@ async def bare_proxy(upstream: str, _: Path) -> AsyncIterator[str]:
 @asynccontextmanager
 async def recording_gateway(upstream: str, folder: Path) -> AsyncIterator[str]:
     """Run the gateway with a recorder as the command does, which lets texts be counted beside it; give its origin."""
-    from rotoscope.proxy.run import Finished
     from rotoscope.proxy.standing import Standing, standing
     from rotoscope.proxy.upstream import upstream_given
     from rotoscope.recorder.campaigns import Campaign
+    from rotoscope.recorder.recorded_run import Finished
     from rotoscope.recorder.token_counters import chosen_tokenizer
 
     ended: list[Finished] = []

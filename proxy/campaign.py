@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from rotoscope.proxy.telling import say
 from rotoscope.recorder.campaigns import Campaign, Campaigns, campaigns_folder
+from rotoscope.recorder.telling import say
 
 
 @contextlib.contextmanager

@@ -25,9 +25,9 @@ from rotoscope.proxy.encodings import Undecodable, decoded
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.paths import CONTROL, Target, split
 from rotoscope.proxy.relay import Relay, gateway_error
-from rotoscope.proxy.run import Run
 from rotoscope.proxy.upstream import MAX_HEADER_BYTES, Upstream
 from rotoscope.recorder.exchange import Exchange
+from rotoscope.recorder.recorded_run import Run
 from rotoscope.traces.errors import UnusableInput
 
 Notice = Callable[[str], None]

@@ -12,13 +12,13 @@ from rotoscope.proxy.addresses import BARE_VARIABLES, BASE_URL_VARIABLES, GATEWA
 from rotoscope.proxy.child import Child
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.gateway import Gateway
-from rotoscope.proxy.names_file import NamesFile
-from rotoscope.proxy.place import claim
-from rotoscope.proxy.run import Finished, RecordedRun, begin
 from rotoscope.proxy.standing import Standing, standing
-from rotoscope.proxy.telling import about, say
 from rotoscope.proxy.upstream import Upstream
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.names_file import NamesFile
+from rotoscope.recorder.numbered_files import claim
+from rotoscope.recorder.recorded_run import Finished, RecordedRun, begin
+from rotoscope.recorder.telling import about, say
 from rotoscope.recorder.token_counters import Tokenizer
 from rotoscope.traces.phrases import counted
 

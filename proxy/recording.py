@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rotoscope.proxy.count import CounterProcess, Counting
-from rotoscope.proxy.names_file import NamesFile
-from rotoscope.proxy.place import Numbers
-from rotoscope.proxy.run import Finished, RecordedRun, begin_in
 from rotoscope.proxy.runs import Runs
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.names_file import NamesFile
+from rotoscope.recorder.numbered_files import Numbers
+from rotoscope.recorder.recorded_run import Finished, RecordedRun, begin_in
 from rotoscope.recorder.token_counters import Tokenizer
 
 COUNTING_S = 10.0

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rotoscope.proxy.place import JOURNAL_SUFFIX, TRACE_SUFFIX, is_being_written
 from rotoscope.recorder.building import Built, build_trace
+from rotoscope.recorder.numbered_files import JOURNAL_SUFFIX, TRACE_SUFFIX, is_being_written
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.journal import read_journal
 from rotoscope.traces.model import Trace

@@ -15,12 +15,10 @@ from typing import NamedTuple
 
 import orjson
 
-from rotoscope.proxy.run import Finished, RecordedRun
-from rotoscope.recorder.identity import names_session, session_of
+from rotoscope.recorder.identity import RUN_HEADER, names_session, session_of
+from rotoscope.recorder.recorded_run import Finished, RecordedRun
 
 _log = logging.getLogger(__name__)
-
-RUN_HEADER = "x-rotoscope-run"
 
 MOST_OPEN = 200
 """Beyond as many open runs the one that is quiet for longest ends, so that descriptors do not run out."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.desk import health
 from rotoscope.proxy.door import TOKEN_HEADER, Door, is_loopback
-from rotoscope.proxy.place import claim
-from rotoscope.proxy.run import Finished
-from rotoscope.proxy.runs import RUN_HEADER
 from rotoscope.proxy.screen import Screen, screen_of_stderr
 from rotoscope.proxy.standing import Standing, Stood, standing
-from rotoscope.proxy.telling import about_in_one_line, say
+from rotoscope.recorder.identity import RUN_HEADER
+from rotoscope.recorder.numbered_files import claim
+from rotoscope.recorder.recorded_run import Finished
+from rotoscope.recorder.telling import about_in_one_line, say
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted
 

@@ -14,14 +14,14 @@ import aiohttp
 from rotoscope.proxy.desk import desk_of
 from rotoscope.proxy.door import Door
 from rotoscope.proxy.gateway import Gateway, Notice
+from rotoscope.proxy.loop_errors import kinds_of_errors_told
 from rotoscope.proxy.measure import Measurer
-from rotoscope.proxy.names_file import NamesFile
 from rotoscope.proxy.recording import Recording, beside, recording
-from rotoscope.proxy.run import Finished, RecordedRun
 from rotoscope.proxy.runs import Runs
-from rotoscope.proxy.telling import kinds_of_errors_told
 from rotoscope.proxy.upstream import Upstream, open_session
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.names_file import NamesFile
+from rotoscope.recorder.recorded_run import Finished, RecordedRun
 from rotoscope.recorder.token_counters import Tokenizer
 
 _log = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from rotoscope.proxy.addresses import led_to_gateway
 from rotoscope.proxy.child import Child, signals_taken
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
-from rotoscope.proxy.place import claim
-from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.tasks import PLACE, Task, with_task
-from rotoscope.proxy.telling import about_in_one_line, say
+from rotoscope.recorder.numbered_files import claim
+from rotoscope.recorder.recorded_run import Finished
+from rotoscope.recorder.telling import about_in_one_line, say
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted
 

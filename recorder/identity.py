@@ -31,6 +31,7 @@ import orjson
 
 from rotoscope.traces.journal import ThreadSource
 
+RUN_HEADER = "x-rotoscope-run"
 BRANCH_HEADER = "x-rotoscope-branch"
 PARENT_HEADER = "x-rotoscope-parent"
 

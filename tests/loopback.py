@@ -16,8 +16,8 @@ from event_loops import GUARD_S
 
 from rotoscope.proxy.gateway import Gateway
 from rotoscope.proxy.measure import Measurer
-from rotoscope.proxy.run import Run
 from rotoscope.proxy.upstream import Upstream, open_session, upstream_given
+from rotoscope.recorder.recorded_run import Run
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.journal import JournalWriter
 from rotoscope.traces.model import Call

@@ -19,7 +19,7 @@ from rotoscope.proxy.intercept.authority import Authority
 from rotoscope.proxy.intercept.harmless import OPTIONS, EndsBroken, Forgets, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts
 from rotoscope.proxy.intercept.modes import Mode
-from rotoscope.proxy.telling import kinds_of_errors_told
+from rotoscope.proxy.loop_errors import kinds_of_errors_told
 from rotoscope.traces.errors import UnusableInput
 
 

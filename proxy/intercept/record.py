@@ -24,12 +24,12 @@ from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.intercept.interception import intercepting
 from rotoscope.proxy.intercept.modes import Mode, chosen_mode
 from rotoscope.proxy.intercept.namespace import PORTS, Namespace, namespace
-from rotoscope.proxy.place import claim
 from rotoscope.proxy.recording import Recording, recording
-from rotoscope.proxy.run import Finished, RecordedRun, begin
 from rotoscope.proxy.standing import DRAIN_S
-from rotoscope.proxy.telling import about, say
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.numbered_files import claim
+from rotoscope.recorder.recorded_run import Finished, RecordedRun, begin
+from rotoscope.recorder.telling import about, say
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted
 

@@ -24,12 +24,12 @@ from rotoscope.proxy.intercept.addon import Interceptor
 from rotoscope.proxy.intercept.again import sending_again
 from rotoscope.proxy.intercept.harmless import OPTIONS, EndsBroken, LeavesRoom, be_harmless
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
-from rotoscope.proxy.place import claim
 from rotoscope.proxy.recording import Recording, recording
-from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import DRAIN_S
-from rotoscope.proxy.telling import about_in_one_line, say
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.numbered_files import claim
+from rotoscope.recorder.recorded_run import Finished
+from rotoscope.recorder.telling import about_in_one_line, say
 from rotoscope.recorder.token_counters import Tokenizer, chosen_tokenizer
 from rotoscope.traces.errors import UnusableInput
 

@@ -8,8 +8,8 @@ from typing import Any
 from rotoscope.proxy.encodings import Decoder, Undecodable, decoder_of
 from rotoscope.proxy.intercept.again import Came
 from rotoscope.proxy.relay import REFUSING
-from rotoscope.proxy.run import Run
 from rotoscope.recorder.exchange import Exchange
+from rotoscope.recorder.recorded_run import Run
 
 
 class Tap:

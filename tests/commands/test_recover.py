@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rotoscope.cli import app
-from rotoscope.proxy.place import claim
 from rotoscope.recorder import Recorder
+from rotoscope.recorder.numbered_files import claim
 from rotoscope.traces import Call, TraceError, UnusableInput, load
 from rotoscope.traces.journal import JournalWriter
 

@@ -19,7 +19,7 @@ from rotoscope.proxy.intercept.environment import led_through
 from rotoscope.proxy.intercept.hosts import Hosts, chosen_hosts
 from rotoscope.proxy.intercept.interception import intercepting
 from rotoscope.proxy.intercept.modes import chosen_mode
-from rotoscope.proxy.run import Run
+from rotoscope.recorder.recorded_run import Run
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.journal import JournalWriter
 from rotoscope.traces.model import Call

@@ -11,7 +11,7 @@ from mitmproxy import http
 
 from rotoscope.proxy.intercept.again import Came
 from rotoscope.proxy.intercept.tap import Tap
-from rotoscope.proxy.run import Run
+from rotoscope.recorder.recorded_run import Run
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.journal import JournalWriter
 

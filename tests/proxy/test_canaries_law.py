@@ -24,10 +24,10 @@ from canary_worlds import WORLDS, Planted, World, headers, sse, toy_ids
 from loopback import serving
 from tokenizer_files import word_tokenizer
 
-from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.upstream import upstream_given
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.recorded_run import Finished
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.recorder.token_counters import chosen_tokenizer
 from rotoscope.traces.audit import audit

@@ -12,10 +12,10 @@ from aiohttp import web
 from loopback import CHAT, WHOLE, chat_answer, serving
 
 from rotoscope import __version__
-from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.upstream import upstream_given
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.recorded_run import Finished
 
 NAME = "secret-run-name"
 

@@ -34,8 +34,8 @@ from loopback import (
 )
 
 from rotoscope.proxy.gateway import Gateway
-from rotoscope.proxy.run import Run
 from rotoscope.proxy.upstream import open_session, upstream_given
+from rotoscope.recorder.recorded_run import Run
 from rotoscope.traces.model import Call, Embedding
 
 EMPTY_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

@@ -11,8 +11,8 @@ import pytest
 from loopback import PATIENCE_S
 from multidict import CIMultiDict
 
-from rotoscope.proxy.run import Finished, RecordedRun, begin_in
 from rotoscope.proxy.runs import MOST_OPEN, Runs
+from rotoscope.recorder.recorded_run import Finished, RecordedRun, begin_in
 
 
 class Hands:

@@ -12,10 +12,10 @@ import aiohttp
 from aiohttp import web
 from loopback import CHAT, chat_answer, serving
 
-from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, standing
 from rotoscope.proxy.upstream import upstream_given
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.recorded_run import Finished
 
 CLIENTS, CALLS, NAMES = 8, 15, 4
 

@@ -17,11 +17,11 @@ from loopback import CHAT, PATIENCE_S, WHOLE, chat_answer, chat_chunk, exchange_
 from tokenizer_files import word_tokenizer
 
 from rotoscope.proxy.door import Door
-from rotoscope.proxy.names_file import names_file
-from rotoscope.proxy.run import Finished
 from rotoscope.proxy.standing import Standing, Stood, standing
 from rotoscope.proxy.upstream import upstream_given
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.names_file import names_file
+from rotoscope.recorder.recorded_run import Finished
 from rotoscope.recorder.token_counters import chosen_tokenizer
 from rotoscope.traces.errors import UnusableInput
 

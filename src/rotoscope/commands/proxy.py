@@ -71,10 +71,10 @@ def proxy(
 
     from rotoscope.proxy.addresses import chosen_upstream
     from rotoscope.proxy.campaign import chosen_campaign
-    from rotoscope.proxy.names_file import names_file
     from rotoscope.proxy.service import DRAIN_S, Service, chosen_door, serve
     from rotoscope.proxy.standing import Standing
     from rotoscope.recorder.campaigns import Campaign
+    from rotoscope.recorder.names_file import names_file
     from rotoscope.recorder.token_counters import chosen_tokenizer
 
     chosen, counter = chosen_upstream(upstream, os.environ), chosen_tokenizer(tokenizer)

@@ -71,7 +71,6 @@ def record(
     from rotoscope.proxy.campaign import chosen_campaign
     from rotoscope.proxy.intercept.caller import act_as_caller
     from rotoscope.proxy.intercept.needs import need_mitmproxy, refuse_beside
-    from rotoscope.proxy.names_file import names_file
     from rotoscope.proxy.record import RecordOptions
     from rotoscope.proxy.record import record as run
     from rotoscope.proxy.recording import Recording
@@ -79,6 +78,7 @@ def record(
     from rotoscope.proxy.suite import SuiteOptions, record_each
     from rotoscope.proxy.tasks import read_tasks
     from rotoscope.recorder.campaigns import Campaign
+    from rotoscope.recorder.names_file import names_file
     from rotoscope.recorder.token_counters import chosen_tokenizer
     from rotoscope.traces.errors import UnusableInput
 

@@ -41,7 +41,7 @@ def recover(
 
 
 def _tell(outcome: Recovered) -> None:
-    from rotoscope.proxy.summary import summary
+    from rotoscope.recorder.summary import summary
 
     if outcome.trace is None:
         typer.echo(f"{outcome.journal}: {outcome.reason}", err=outcome.is_failure)

@@ -1,4 +1,4 @@
-"""One run of an agent behind the gateway: what came for it, and from its recorder to its trace in a folder.
+"""One run of an agent: what came for it, and from its recorder to its trace in a folder.
 
 Whatever happens to the folder, the agent goes on: without a journal the recording is in memory, and a trace that cannot
 be written to its folder goes to a temporary one.
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from rotoscope.proxy.place import Numbers, Place, claim
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.names import Names
+from rotoscope.recorder.numbered_files import Numbers, Place, claim
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.journal import JournalWriter

@@ -11,10 +11,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from rotoscope.proxy.place import claim, is_being_written
-from rotoscope.proxy.run import RecordedRun, Run, begin, begin_in, give_back_memory
 from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.numbered_files import claim, is_being_written
+from rotoscope.recorder.recorded_run import RecordedRun, Run, begin, begin_in, give_back_memory
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces import Trace, load
 from rotoscope.traces.errors import UnusableInput

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
-import os
 import sys
-from collections.abc import Callable
-from typing import Any
 
-from rotoscope.proxy.run import Finished
-from rotoscope.proxy.summary import summary
-
-_log = logging.getLogger(__name__)
+from rotoscope.recorder.recorded_run import Finished
+from rotoscope.recorder.summary import summary
 
 
 def say(line: str) -> None:
@@ -39,18 +32,3 @@ def about_in_one_line(finished: Finished) -> str:
         return finished.trouble or "nothing was recorded"
     line = f"{summary(finished.trace)[0]}: {finished.path}"
     return f"{line} ({finished.trouble})" if finished.trouble else line
-
-
-def kinds_of_errors_told() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """Return what tells once of each kind of error outside any call, without its text, which may hold what passed."""
-    told: set[str] = set()
-
-    def tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        number = error.errno if isinstance(error, OSError) else None
-        kind = os.strerror(number).lower() if number else type(error).__name__
-        if kind not in told:
-            told.add(kind)
-            _log.warning("an error outside any call, told once: %s", kind)
-
-    return tell

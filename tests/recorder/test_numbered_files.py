@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rotoscope.proxy.place import Numbers, claim, is_being_written
+from rotoscope.recorder.numbered_files import Numbers, claim, is_being_written
 from rotoscope.traces.errors import UnusableInput
 
 

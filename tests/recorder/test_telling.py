@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import asyncio
-import errno
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from rotoscope.proxy.run import Finished, begin_in
-from rotoscope.proxy.telling import about, about_in_one_line, kinds_of_errors_told
+from rotoscope.recorder.recorded_run import Finished, begin_in
+from rotoscope.recorder.telling import about, about_in_one_line
 from rotoscope.testing import make_trace
 from rotoscope.traces import Call
 
@@ -48,20 +44,3 @@ def test_recording_that_failed_is_told_without_a_trace(tmp_path: Path) -> None:
 
     assert about(finished) == ["RECORDING FAILED"]
     assert about_in_one_line(finished) == "RECORDING FAILED"
-
-
-def test_errors_outside_any_call_are_told_by_their_kind_alone_and_each_kind_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(kinds_of_errors_told())
-        for error in (ValueError("secret"), OSError(errno.EMFILE, "secret"), ValueError("another")):
-            loop.call_exception_handler({"message": "secret", "exception": error})
-
-    asyncio.run(run())
-
-    assert caplog.messages == [
-        "an error outside any call, told once: ValueError",
-        "an error outside any call, told once: too many open files",
-    ]

@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from rotoscope.proxy.names_file import NamesFile, names_file
-from rotoscope.proxy.run import RecordedRun, begin_in
+from rotoscope.recorder.names_file import NamesFile, names_file
+from rotoscope.recorder.recorded_run import RecordedRun, begin_in
 from rotoscope.traces.errors import UnusableInput
 
 ANSWER = {

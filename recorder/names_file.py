@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from rotoscope.proxy.run import Finished, RecordedRun
+from rotoscope.recorder.recorded_run import Finished, RecordedRun
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.writer import write_all
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rotoscope.proxy.summary import live_hit_rate, summary
+from rotoscope.recorder.summary import live_hit_rate, summary
 from rotoscope.traces.model import NO_PREFIX, Call, Trace
 
 
