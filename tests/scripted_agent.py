@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
-from examples.react.agent import TOY_REPOSITORY, Answer, ToolCall, work
+from examples.chat import Answer, ToolCall
+from examples.react.agent import TOY_REPOSITORY, work
 from examples.react.tools import Workspace
 from rotoscope.replayer.simulator import model as simulator
 from rotoscope.replayer.simulator.wire import ChatBody, messages_of, parse

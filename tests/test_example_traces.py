@@ -7,7 +7,7 @@ import pytest
 from clients.scripted_server import Script
 from tiktoken import Encoding
 
-from examples.scripted_model import FAULTS
+from examples.react.script import FAULTS
 from rotoscope.replayer.simulator.model import Answer, Message, ModelRequest, ToolCall
 from rotoscope.replayer.simulator.output import Limits, plan_output
 from rotoscope.replayer.simulator.template import render

@@ -12,18 +12,19 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from openai import OpenAI, OpenAIError
 from openai.types.chat import (
-    ChatCompletion,
     ChatCompletionChunk,
     ChatCompletionMessageParam,
     ChatCompletionToolParam,
 )
 
-from .schemas import schema
+from examples.chat import Answer, whole
+from examples.schemas import schema
+
 from .shell import run_shell
 from .tools import Workspace
 
@@ -31,36 +32,6 @@ HERE = Path(__file__).parent
 TOY_REPOSITORY = HERE / "toy_repository"
 TEST_COMMAND = "python -m unittest discover tests"
 GO_ON = "Call a tool to go on, or `finish` when you are done."
-
-
-@dataclass
-class ToolCall:
-    """A tool that the model calls; the arguments are JSON as the model wrote it."""
-
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass
-class Answer:
-    """What the model said. Its thinking, where a server shows it, is not kept and not sent back."""
-
-    text: str = ""
-    calls: dict[int, ToolCall] = field(default_factory=dict)
-
-    def message(self) -> ChatCompletionMessageParam:
-        """Return the answer as it stands in the conversation from now on."""
-        if not self.calls:
-            return {"role": "assistant", "content": self.text}
-        return {
-            "role": "assistant",
-            "content": self.text,
-            "tool_calls": [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in self.calls.values()
-            ],
-        }
 
 
 Ask = Callable[[Sequence[ChatCompletionMessageParam], Sequence[ChatCompletionToolParam]], Answer]
@@ -89,24 +60,7 @@ def joined(chunks: Iterable[ChatCompletionChunk]) -> Answer:
     """Put an answer together that arrives in pieces."""
     answer = Answer()
     for chunk in chunks:
-        for choice in chunk.choices:
-            answer.text += choice.delta.content or ""
-            for piece in choice.delta.tool_calls or []:
-                call = answer.calls.setdefault(piece.index, ToolCall())
-                call.id = piece.id or call.id
-                if piece.function is not None:
-                    call.name += piece.function.name or ""
-                    call.arguments += piece.function.arguments or ""
-    return answer
-
-
-def whole(completion: ChatCompletion) -> Answer:
-    """Take over an answer that came in one piece."""
-    message = completion.choices[0].message
-    answer = Answer(message.content or "")
-    for index, call in enumerate(message.tool_calls or []):
-        if call.type == "function":
-            answer.calls[index] = ToolCall(call.id, call.function.name, call.function.arguments)
+        answer.add(chunk)
     return answer
 
 

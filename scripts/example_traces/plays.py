@@ -1,6 +1,6 @@
 """What the coding agents are made to do for the example traces: find out why the tests of a small library fail.
 
-What the model says is from examples/scripted_model.py; what the tools do and tell is real.
+What the model says is from examples/react/script.py; what the tools do and tell is real.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 
 from coding_agents.scripts import last_text
 
-from examples import scripted_model
-from examples.scripted_model import FAULTS, SHOW_EXAMPLE, TEST_ALL, Fault, chance, speak
+from examples.chance import chance
+from examples.react import script
+from examples.react.script import FAULTS, SHOW_EXAMPLE, TEST_ALL, Fault, speak
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
 from scripts.example_traces.hands import Hands, Step
 
@@ -80,7 +81,7 @@ class Workshop:
 
     def say(self, kind: str, *calls: ToolCall, module: str = "the module", text: str = "") -> Answer:
         """Return an answer with words and thinking that are drawn, the same ones each time."""
-        return speak(scripted_model.Step(kind, calls, module, text), chance(7, "words", next(self._words)))
+        return speak(script.Step(kind, calls, module, text), chance(7, "words", next(self._words)))
 
     def read(self, *paths: str) -> tuple[ToolCall, ...]:
         return tuple(self.hands.read(str(self.project / path)) for path in paths)

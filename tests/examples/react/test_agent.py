@@ -9,7 +9,9 @@ from openai.types.chat import ChatCompletionChunk
 from scripted_agent import Played, play, toy_workspace
 
 from examples import scripted_model
-from examples.react.agent import ToolCall, joined, judge, main
+from examples.chat import ToolCall
+from examples.react import script
+from examples.react.agent import joined, judge, main
 from rotoscope.replayer.simulator import model as simulator
 
 
@@ -130,8 +132,7 @@ def test_over_the_wire_it_says_the_same_streamed_or_not(capsys: pytest.CaptureFi
 @pytest.mark.usefixtures("client")
 def test_the_seed_of_the_request_decides(capsys: pytest.CaptureFixture[str]) -> None:
     reads, reads_not = (
-        str(next(seed for seed in range(100) if scripted_model.plan(seed).reads_readme is wanted))
-        for wanted in (True, False)
+        str(next(seed for seed in range(100) if script.plan(seed).reads_readme is wanted)) for wanted in (True, False)
     )
 
     main(["--seed", reads, "--max-steps", "2"])

@@ -1,8 +1,8 @@
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from examples.react.schemas import schema
 from examples.react.tools import Workspace
+from examples.schemas import schema
 
 
 def test_a_schema_says_what_signature_and_docstring_say() -> None:

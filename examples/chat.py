@@ -1,0 +1,120 @@
+"""Asking a model behind an OpenAI-compatible endpoint, several questions at once if need be."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from openai import AsyncOpenAI
+from openai.types.chat import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionMessageParam,
+    ChatCompletionToolParam,
+)
+
+
+@dataclass
+class ToolCall:
+    """A tool that the model calls; the arguments are JSON as the model wrote it."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass
+class Answer:
+    """What the model said. Its thinking, where a server shows it, is not kept and not sent back."""
+
+    text: str = ""
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+
+    def add(self, chunk: ChatCompletionChunk) -> None:
+        """Take in the next piece of an answer that arrives in pieces."""
+        for choice in chunk.choices:
+            self.text += choice.delta.content or ""
+            for piece in choice.delta.tool_calls or []:
+                call = self.calls.setdefault(piece.index, ToolCall())
+                call.id = piece.id or call.id
+                if piece.function is not None:
+                    call.name += piece.function.name or ""
+                    call.arguments += piece.function.arguments or ""
+
+    def message(self) -> ChatCompletionMessageParam:
+        """Return the answer as it stands in the conversation from now on."""
+        if not self.calls:
+            return {"role": "assistant", "content": self.text}
+        return {
+            "role": "assistant",
+            "content": self.text,
+            "tool_calls": [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in self.calls.values()
+            ],
+        }
+
+
+class Ask(Protocol):
+    """From a conversation and the tools there are to the model's answer."""
+
+    async def __call__(
+        self, messages: Sequence[ChatCompletionMessageParam], tools: Sequence[ChatCompletionToolParam] = ()
+    ) -> Answer:
+        """Return what the model says next."""
+        ...
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model behind an endpoint."""
+
+    client: AsyncOpenAI
+    name: str
+    stream: bool = True
+    seed: int | None = None
+
+    async def ask(
+        self, messages: Sequence[ChatCompletionMessageParam], tools: Sequence[ChatCompletionToolParam] = ()
+    ) -> Answer:
+        """Return the model's answer to the conversation so far."""
+        create = self.client.chat.completions.create
+        more: dict[str, object] = {} if self.seed is None else {"seed": self.seed}
+        if tools:
+            more["tools"] = list(tools)
+        if not self.stream:
+            return whole(await create(model=self.name, messages=messages, extra_body=more))
+        answer = Answer()
+        async with await create(model=self.name, messages=messages, extra_body=more, stream=True) as chunks:
+            async for chunk in chunks:
+                answer.add(chunk)
+        return answer
+
+
+def whole(completion: ChatCompletion) -> Answer:
+    """Take over an answer that came in one piece."""
+    message = completion.choices[0].message
+    answer = Answer(message.content or "")
+    for index, call in enumerate(message.tool_calls or []):
+        if call.type == "function":
+            answer.calls[index] = ToolCall(call.id, call.function.name, call.function.arguments)
+    return answer
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says which model is asked, and how."""
+    parser.add_argument("--model", default="rotoscope-simulator", help="name of the model (default: %(default)s)")
+    parser.add_argument("--no-stream", dest="stream", action="store_false", help="ask for answers in one piece")
+    parser.add_argument("--seed", type=int, help="seed of what the model says, for servers that know one")
+
+
+@asynccontextmanager
+async def connected(options: argparse.Namespace) -> AsyncIterator[Ask]:
+    """Yield what asks the model of the options at OPENAI_BASE_URL, with the key in OPENAI_API_KEY if there is one."""
+    key = os.environ.get("OPENAI_API_KEY") or "none"  # a server of one's own asks for no key
+    async with AsyncOpenAI(api_key=key) as client:
+        yield Model(client, options.model, options.stream, options.seed).ask
