@@ -4,7 +4,7 @@ What the conventions have a name for is called that. Everything else that a trac
 `rotoscope.` with the name of the field of the trace model, fields within fields joined by dots, and left out where it
 holds its default: `rotoscope.prefix.tokens`. So a reader needs no table beside `CARRIED_BY`, and loses nothing.
 
-An event that takes time is a span; one that takes none is an event of a span, called `rotoscope.` with its kind.
+An event that takes time is a span; one that takes none is an event of a span, called `rotoscope.` with its type.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ ERROR_TYPE: Final = "error.type"
 
 OWN: Final = "rotoscope."
 """How every name of ours begins."""
-KIND: Final = f"{OWN}kind"
-"""On each span: which of `KINDS` it is, or `RUN` or `BRANCH`, which are no events of a trace."""
+EVENT_TYPE: Final = f"{OWN}event_type"
+"""On each span: which of `EVENT_TYPES` it is, or `RUN` or `BRANCH`, which are no events of a trace."""
 RUN: Final = "run"
 """The root. It has the fields of the trace's header as `TRACE` with their names."""
 BRANCH: Final = "branch"
@@ -74,7 +74,7 @@ RANKS: Final = f"{TRACE}ranks"
 SHARED_PREFIX: Final = f"{OWN}shared_prefix"
 """An event of the root for each shared prefix, with its fields."""
 
-KINDS: Final[dict[type[TraceEvent], str]] = {
+EVENT_TYPES: Final[dict[type[TraceEvent], str]] = {
     Message: "message",
     Call: "call",
     Embedding: "embedding",
