@@ -60,3 +60,29 @@ def test_documents_are_loaded_with_title_and_paragraphs(tmp_path: Path) -> None:
 
 def test_plurals_and_case_do_not_matter() -> None:
     assert terms("The Bells of a gas-works") == ["bell", "gas", "work"]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Library:
+    return Library.load()
+
+
+def test_the_documents_that_come_along_are_texts_of_some_length(shipped: Library) -> None:
+    words = [len(document.text.split()) for document in shipped.documents]
+
+    assert len(shipped.documents) >= 30
+    assert 200 <= min(words) <= max(words) <= 800
+    assert all(len(document.paragraphs) > 2 and document.title for document in shipped.documents)
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("Why does a lead-acid battery lose capacity when it is left empty?", "lead-acid-batteries"),
+        ("How did ships find their longitude before wireless time signals?", "longitude-and-chronometers"),
+        ("Which parasite survives chlorine in drinking water?", "chlorination"),
+        ("How long must a can be heated against botulism?", "canning"),
+    ],
+)
+def test_a_question_finds_its_document_among_the_first(shipped: Library, query: str, name: str) -> None:
+    assert name in [passage.document.name for passage in shipped.search(query, limit=3)]
