@@ -9,11 +9,11 @@ from rotoscope.recorder.calls import SeenRun, gather
 from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.embedding_events import with_embeddings
 from rotoscope.recorder.links import Linker
-from rotoscope.recorder.marks import Told, from_zero
 from rotoscope.recorder.masked_prefixes import MaskedPrefixes
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import find_lanes
 from rotoscope.recorder.timeline import Timeline
+from rotoscope.recorder.told import Told, from_zero
 from rotoscope.recorder.widening import widen
 from rotoscope.traces.forest import normalise
 from rotoscope.traces.journal import EmbeddingEnded, Journal, JournalHeader

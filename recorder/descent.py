@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from rotoscope.recorder.calls import SeenCall
 from rotoscope.recorder.conversations import Turn
-from rotoscope.recorder.marks import Told
+from rotoscope.recorder.told import Told
 from rotoscope.traces.model import ForkEvidence
 
 

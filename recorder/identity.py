@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from rotoscope.traces.journal import ThreadSource
+if TYPE_CHECKING:
+    from rotoscope.traces.journal import ThreadSource
 
 RUN_HEADER = "x-rotoscope-run"
 BRANCH_HEADER = "x-rotoscope-branch"

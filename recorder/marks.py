@@ -1,28 +1,16 @@
 """What an agent tells of itself beside its calls: tools and waits that it timed, branches that it began and joined.
 
-A mark is told by our code in the agent, with names in RAM alone and times in seconds of one monotonic clock. In the
-journal it is a record with pseudonyms and numbers; here those are found again by the branch that they stand on.
+A mark is told by our code in the agent, with names in RAM alone and times in seconds of one monotonic clock. This
+module is light, because agents load it; what becomes of a mark in the journal and in the trace stands in `told.py`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-from rotoscope.recorder.run import Run
-from rotoscope.traces.journal import (
-    BranchBegan,
-    CallEnded,
-    CallOpened,
-    EmbeddingEnded,
-    JournalRecord,
-    RegionJoined,
-    ToolRan,
-    Waited,
-)
-from rotoscope.traces.model import Branch, WaitKind
+if TYPE_CHECKING:
+    from rotoscope.traces.model import WaitKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,93 +55,3 @@ class JoinMark:
 
 
 Mark: TypeAlias = ToolMark | WaitMark | BranchMark | JoinMark
-Timed: TypeAlias = ToolRan | Waited
-
-
-def record_of(mark: Mark, run: Run) -> JournalRecord:
-    """Return what stands of a mark in the journal of a run."""
-    match mark:
-        case ToolMark():
-            return ToolRan(tool=run.tool(mark.name), **_timed(mark, run))
-        case WaitMark():
-            return Waited(kind=mark.kind, **_timed(mark, run))
-        case BranchMark():
-            thread, parent = run.reader.thread_called(mark.thread), run.reader.thread_called(mark.parent)
-            at_ms = run.moment_ms(mark.start_s)
-            return BranchBegan(thread=thread, parent=parent, region=run.region(mark.region), at_ms=at_ms)
-        case JoinMark():
-            return RegionJoined(region=run.region(mark.region), at_ms=run.moment_ms(mark.end_s))
-
-
-def _timed(mark: ToolMark | WaitMark, run: Run) -> _Timed:
-    duration_ms = max(0.0, round((mark.end_s - mark.start_s) * 1000, 3))
-    thread = run.reader.thread_called(mark.thread)
-    return _Timed(thread=thread, at_ms=run.moment_ms(mark.start_s), duration_ms=duration_ms)
-
-
-class _Timed(TypedDict):
-    thread: int
-    at_ms: float
-    duration_ms: float
-
-
-def ended_ms(timed: Timed) -> float:
-    """Return when something was over."""
-    return timed.at_ms + timed.duration_ms
-
-
-def from_zero(records: Sequence[JournalRecord]) -> Sequence[JournalRecord]:
-    """Return records whose times begin at zero, where an agent told of something before its first request."""
-    marks = (ToolRan, Waited, BranchBegan, RegionJoined)
-    first_ms = min((record.at_ms for record in records if isinstance(record, marks)), default=0.0)
-    if first_ms >= 0.0:
-        return records
-    timed = (*marks, CallOpened, CallEnded, EmbeddingEnded)
-    return [replace(x, at_ms=round(x.at_ms - first_ms, 3)) if isinstance(x, timed) else x for x in records]
-
-
-@dataclass(slots=True)
-class Told:
-    """The marks of a run."""
-
-    timed: defaultdict[int, list[Timed]] = field(default_factory=lambda: defaultdict(list))
-    """By thread."""
-    began: dict[int, BranchBegan] = field(default_factory=dict)
-    """By thread."""
-    joined: dict[int, RegionJoined] = field(default_factory=dict)
-    """By region."""
-
-    @classmethod
-    def of(cls, records: Iterable[JournalRecord]) -> Told:
-        """Sort out the marks among the records of a journal."""
-        told = cls()
-        for record in records:
-            match record:
-                case ToolRan() | Waited():
-                    told.timed[record.thread].append(record)
-                case BranchBegan():
-                    told.began.setdefault(record.thread, record)
-                case RegionJoined():
-                    told.joined.setdefault(record.region, record)
-        return told
-
-    def line_of(self, thread: int) -> Iterator[int]:
-        """Yield who began a thread, who began that one, and so on."""
-        seen = {thread}
-        while thread in self.began and (thread := self.began[thread].parent) not in seen:
-            seen.add(thread)
-            yield thread
-
-    def by_branch(self, branches: Mapping[int, Branch | None]) -> dict[Branch | None, deque[Timed]]:
-        """Return what was timed by the branch of who did it, by its end; `branches` are those of threads.
-
-        Tools of who has none are those of who began it, and ran beside one another.
-        """
-        found: defaultdict[Branch | None, list[Timed]] = defaultdict(list)
-        for thread, timed in self.timed.items():
-            if thread in branches:
-                found[branches[thread]].extend(timed)
-            else:
-                whose = next((x for x in self.line_of(thread) if x in branches), thread)
-                found[branches.get(whose)].extend(x for x in timed if isinstance(x, ToolRan))
-        return {branch: deque(sorted(timed, key=ended_ms)) for branch, timed in found.items()}

@@ -21,9 +21,10 @@ from rotoscope.recorder.dialects.stream_options import with_usage
 from rotoscope.recorder.embedding_exchange import AskedEmbedding, EmbeddingExchange
 from rotoscope.recorder.exchange import Exchange, RecordedExchange
 from rotoscope.recorder.hashing import new_key
-from rotoscope.recorder.marks import Mark, record_of
+from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.names import Names
 from rotoscope.recorder.run import Run
+from rotoscope.recorder.told import record_of
 from rotoscope.traces.journal import JournalWriter, PartCounted
 from rotoscope.traces.model import Trace
 from rotoscope.traces.phrases import counted

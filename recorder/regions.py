@@ -24,7 +24,7 @@ from math import inf
 from rotoscope.recorder.calls import SeenCall
 from rotoscope.recorder.conversations import Turn
 from rotoscope.recorder.descent import Conversation, Descent, find_descent
-from rotoscope.recorder.marks import Told
+from rotoscope.recorder.told import Told
 from rotoscope.traces.journal import BranchBegan, RegionJoined
 from rotoscope.traces.model import Branch, ForkEvidence
 

@@ -16,10 +16,10 @@ from math import inf
 
 from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.conversations import Turn
-from rotoscope.recorder.marks import Timed, Told, ended_ms
 from rotoscope.recorder.origins import is_same_request
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import Lanes, Region
+from rotoscope.recorder.told import Timed, Told, ended_ms
 from rotoscope.traces.journal import ToolRan
 from rotoscope.traces.model import (
     Branch,

@@ -1,1 +1,1 @@
-"""What runs inside an agent; there is nothing here."""
+"""What runs inside an agent: decorators, spans, and what records its calls there."""

@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "traces": {"traces"},
     "recorder": {"recorder", "traces"},
     "proxy": {"__version__", "proxy", "recorder", "traces"},
-    "sdk": {"sdk", "recorder", "traces"},
+    "sdk": {"__version__", "sdk", "recorder", "traces"},
     "replayer": {"__version__", "replayer", "traces"},
 }
 """What a folder may import of ours; src/rotoscope may import all of them."""

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rotoscope.replayer.options import ReplayOptions
     from rotoscope.replayer.run import replay
+    from rotoscope.sdk.decorators import trace_agent, trace_tool
+    from rotoscope.sdk.here import current_run
+    from rotoscope.sdk.instrumenting import instrument
+    from rotoscope.sdk.regions import parallel, wait
     from rotoscope.traces.analysis.optimum import planned_hits
     from rotoscope.traces.errors import RotoscopeError
     from rotoscope.traces.formats.recognise import open_trace, open_traces
@@ -23,12 +27,18 @@ __all__ = [
     "ReplayOptions",
     "RotoscopeError",
     "Trace",
+    "current_run",
+    "instrument",
     "load",
     "open_trace",
     "open_traces",
+    "parallel",
     "planned_hits",
     "replay",
     "save",
+    "trace_agent",
+    "trace_tool",
+    "wait",
 ]
 
 __version__ = "0.1.0"
@@ -37,12 +47,18 @@ _HOMES = {
     "ReplayOptions": "rotoscope.replayer.options",
     "RotoscopeError": "rotoscope.traces.errors",
     "Trace": "rotoscope.traces.model",
+    "current_run": "rotoscope.sdk.here",
+    "instrument": "rotoscope.sdk.instrumenting",
     "load": "rotoscope.traces.reader",
     "open_trace": "rotoscope.traces.formats.recognise",
     "open_traces": "rotoscope.traces.formats.recognise",
+    "parallel": "rotoscope.sdk.regions",
     "planned_hits": "rotoscope.traces.analysis.optimum",
     "replay": "rotoscope.replayer.run",
     "save": "rotoscope.traces.writer",
+    "trace_agent": "rotoscope.sdk.decorators",
+    "trace_tool": "rotoscope.sdk.decorators",
+    "wait": "rotoscope.sdk.regions",
 }
 
 if not TYPE_CHECKING:  # a type checker shall refuse the names that are not in the table

@@ -8,7 +8,7 @@ from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.descent import find_descent
 from rotoscope.recorder.links import Linker
-from rotoscope.recorder.marks import Told
+from rotoscope.recorder.told import Told
 from rotoscope.traces.journal import CallOpened
 
 START = [system("s"), user("a")]

@@ -7,8 +7,8 @@ from chat_wire import Wire, assistant, system, user
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.links import Linker
-from rotoscope.recorder.marks import Told
 from rotoscope.recorder.regions import Lanes, find_lanes
+from rotoscope.recorder.told import Told
 from rotoscope.traces.journal import CallOpened
 from rotoscope.traces.model import Branch
 

@@ -1,0 +1,145 @@
+"""`trace_agent` and `trace_tool`: what an agent is and what its tools are, told from inside.
+
+The outermost agent is a run. An agent inside another one stands on a line of its own, which is joined when it returns;
+the first agent inside a branch is that branch's own work. A tool that makes calls or begins agents itself is no tool in
+the trace, but has a span all the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Callable
+from contextvars import Token
+from typing import Any, TypeVar, overload
+
+from rotoscope.recorder.marks import ToolMark
+from rotoscope.sdk import recordings
+from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
+from rotoscope.sdk.spans import Span, begin_span
+from rotoscope.sdk.wrapping import Opened, wrapped
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+METHODS = ("__call__", "run", "arun", "invoke", "execute", "forward")
+"""What is traced of a class, the first that it defines itself."""
+
+
+@overload
+def trace_agent(target: T, /) -> T: ...
+@overload
+def trace_agent(*, name: str | None = None, method: str | None = None) -> Callable[[T], T]: ...
+def trace_agent(target: Any = None, /, *, name: str | None = None, method: str | None = None) -> Any:
+    """Mark a function, or the `method` of a class, as an agent; its spans are called `name`, else as it is qualified."""
+    return _decorated(target, name, method, _open_agent)
+
+
+@overload
+def trace_tool(target: T, /) -> T: ...
+@overload
+def trace_tool(*, name: str | None = None, method: str | None = None) -> Callable[[T], T]: ...
+def trace_tool(target: Any = None, /, *, name: str | None = None, method: str | None = None) -> Any:
+    """Mark a function, or the `method` of a class, as a tool; the last part of `name` is what the model asks for."""
+    return _decorated(target, name, method, _open_tool)
+
+
+def _decorated(target: Any, name: str | None, method: str | None, open_as: Callable[[str], Opened]) -> Any:
+    if target is None:
+        return functools.partial(_decorated, name=name, method=method, open_as=open_as)
+    if isinstance(target, staticmethod | classmethod):
+        return type(target)(_decorated(target.__func__, name, method, open_as))
+    if isinstance(target, type):
+        return _decorated_class(target, name, method, open_as)
+    called = str(name or getattr(target, "__qualname__", type(target).__qualname__))
+    return wrapped(target, lambda: open_as(called))
+
+
+def _decorated_class(target: type, name: str | None, method: str | None, open_as: Callable[[str], Opened]) -> type:
+    found = method or next((x for x in METHODS if x in vars(target)), None)
+    if found is None or found not in vars(target):
+        looked_for = method or ", ".join(METHODS)
+        raise TypeError(f"{target.__qualname__} defines no {looked_for}: name what runs it by method=")
+    setattr(target, found, _decorated(vars(target)[found], name or target.__qualname__, None, open_as))
+    return target
+
+
+class _Inside:
+    """What code of a function is inside of while it runs; between its steps it is kept as the function left it."""
+
+    __slots__ = ("_scope", "_span", "_token")
+
+    def __init__(self, scope: Scope | None, span: Span | None) -> None:
+        self._scope, self._span = scope, span
+        self._token: Token[Scope | None] | None = None
+
+    def attach(self) -> None:
+        if self._scope is not None:
+            self._token = enter(self._scope)
+        if self._span is not None:
+            self._span.attach()
+
+    def detach(self) -> None:
+        if self._span is not None:
+            self._span.detach()
+        if self._token is not None:
+            self._scope = current_scope()
+            leave(self._token)
+            self._token = None
+
+
+class _Agent(_Inside):
+    """What is around one run of an agent."""
+
+    __slots__ = ("_line", "_region")
+
+    def __init__(self, scope: Scope | None, span: Span | None, *, ends: Line | None, region: str = "") -> None:
+        super().__init__(scope, span)
+        self._line, self._region = ends, region
+
+    def end(self, error: BaseException | None) -> None:
+        if self._span is not None:
+            self._span.end(error)
+        if self._line is None:
+            return
+        if self._line.parent is None:
+            self._line.run.end()
+        else:
+            self._line.parent.join(self._region)
+
+
+def _open_agent(name: str) -> _Agent:
+    span, above = begin_span("invoke_agent", name), current_scope()
+    if above is None:
+        run = recordings.begin_run()
+        line = None if run is None else Line(run)
+        return _Agent(None if line is None else Scope(line), span, ends=line)
+    if above.is_branch:
+        above.is_branch = False
+        return _Agent(Scope(above.line, above), span, ends=None)
+    above.called()
+    region = secrets.token_hex(8)
+    line = above.line.fork(region, clock())
+    return _Agent(Scope(line, above), span, ends=line, region=region)
+
+
+class _Tool(_Inside):
+    """What is around one run of a tool."""
+
+    __slots__ = ("_name", "_start_s", "_started")
+
+    def __init__(self, name: str, scope: Scope | None, span: Span | None) -> None:
+        super().__init__(scope, span)
+        self._name, self._started, self._start_s = name, scope, clock()
+
+    def end(self, error: BaseException | None) -> None:
+        scope = self._started
+        if scope is not None and not scope.has_calls:
+            scope.line.tell(ToolMark(self._name, scope.line.name, self._start_s, clock()))
+        if self._span is not None:
+            self._span.end(error)
+
+
+def _open_tool(name: str) -> _Tool:
+    above = current_scope()
+    scope = None if above is None else Scope(above.line, above)
+    return _Tool(name.rpartition(".")[2], scope, begin_span("execute_tool", name))

@@ -1,0 +1,135 @@
+"""`parallel` and its `branch`: a fan-out and its join, in tasks and threads; `wait`: time that is no tool."""
+
+from __future__ import annotations
+
+import secrets
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rotoscope.recorder.marks import WaitMark
+from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
+from rotoscope.sdk.spans import Span, begin_span
+
+if TYPE_CHECKING:
+    from rotoscope.traces.model import WaitKind
+
+
+class _Block:
+    """Something that code is inside of, by `with` or `async with`."""
+
+    def _begin(self) -> None:
+        raise NotImplementedError
+
+    def _end(self, error: BaseException | None) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+    async def __aenter__(self) -> Self:
+        self._begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+
+class Parallel(_Block):
+    """A fan-out; what follows the block comes behind all of its branches."""
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._region = secrets.token_hex(8)
+        self._scope: Scope | None = None
+        self._span: Span | None = None
+        self._start_s = 0.0
+
+    def branch(self, name: str = "") -> Branch:
+        """Return a branch, to be entered once by the task or thread that works on it."""
+        return Branch(self, name)
+
+    @property
+    def span(self) -> Span | None:
+        """Its span."""
+        return self._span
+
+    def fork(self) -> Scope | None:
+        """Begin a line of this fan-out; None outside of every run."""
+        above = self._scope
+        if above is None:
+            return None
+        above.called()
+        return Scope(above.line.fork(self._region, self._start_s), above, is_branch=True)
+
+    def _begin(self) -> None:
+        self._scope, self._start_s = current_scope(), clock()
+        self._span = begin_span("parallel", self._name)
+        if self._span is not None:
+            self._span.attach()
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._span is not None:
+            self._span.detach()
+            self._span.end(error)
+        if self._scope is not None:
+            self._scope.line.join(self._region)
+
+
+class Branch(_Block):
+    """A branch of a fan-out."""
+
+    def __init__(self, of: Parallel, name: str) -> None:
+        self._of, self._name = of, name
+        self._token: Token[Scope | None] | None = None
+        self._span: Span | None = None
+
+    def _begin(self) -> None:
+        scope = self._of.fork()
+        if scope is not None:
+            self._token = enter(scope)
+        self._span = begin_span("branch", self._name, parent=self._of.span)
+        if self._span is not None:
+            self._span.attach()
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._span is not None:
+            self._span.detach()
+            self._span.end(error)
+        if self._token is not None:
+            leave(self._token)
+
+
+class Waiting(_Block):
+    """Time that is no tool."""
+
+    def __init__(self, kind: WaitKind) -> None:
+        self._kind: WaitKind = kind
+        self._line: Line | None = None
+        self._start_s = 0.0
+
+    def _begin(self) -> None:
+        scope = current_scope()
+        self._line, self._start_s = None if scope is None else scope.line, clock()
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._line is not None:
+            self._line.tell(WaitMark(self._kind, self._line.name, self._start_s, clock()))
+
+
+def parallel(name: str = "") -> Parallel:
+    """Begin a fan-out: `with parallel("research") as fan:` with `fan.branch()` in each task or thread."""
+    return Parallel(name)
+
+
+def wait(kind: WaitKind = "think") -> Waiting:
+    """Tell of a wait: for a person (`human`), or of thinking of the agent's own (`think`)."""
+    return Waiting(kind)

@@ -1,0 +1,31 @@
+"""A run that this process takes part in, and what records it: a gateway, a recorder in this process, or another process."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rotoscope.recorder.marks import Mark
+
+
+class Run(Protocol):
+    """A run while it goes on. None of this raises."""
+
+    @property
+    def name(self) -> str:
+        """What a gateway knows it by; empty where the gateway's own run is meant."""
+
+    def tell(self, mark: Mark) -> None:
+        """Tell its recorder of something."""
+
+    def end(self) -> None:
+        """End it."""
+
+
+class Recording(Protocol):
+    """What records the runs of this process. None of this raises."""
+
+    def begin_run(self) -> Run:
+        """Begin a run."""
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything that was told has arrived."""

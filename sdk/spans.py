@@ -1,0 +1,61 @@
+"""Spans of agents, tools, fan-outs and branches; without a tracer provider in the process there are none.
+
+This module loads no OpenTelemetry: an agent without it pays nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Protocol
+
+_log = logging.getLogger(__name__)
+
+
+class Span(Protocol):
+    """A span that is under way. None of this raises."""
+
+    def attach(self) -> None:
+        """Let spans that begin now stand below it."""
+
+    def detach(self) -> None:
+        """End that."""
+
+    def end(self, error: BaseException | None) -> None:
+        """End it; of an error its type is told."""
+
+
+class Counts:
+    """How many spans are open, and how many were lost."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.lost = 0
+
+    def lose(self, error: Exception) -> None:
+        """Count a span that could not be made or ended, and tell the first time."""
+        if not self.lost:
+            _log.warning("spans are lost: %s", type(error).__name__)
+        self.lost += 1
+
+
+counts = Counts()
+
+
+def has_provider() -> bool:
+    """Tell whether the process has a tracer provider, without loading OpenTelemetry to ask."""
+    trace = sys.modules.get("opentelemetry.trace")
+    return trace is not None and getattr(trace, "_TRACER_PROVIDER", trace) is not None
+
+
+def begin_span(operation: str, name: str, *, parent: Span | None = None) -> Span | None:
+    """Begin a span below `parent`, else below the current one; None without a provider. Never raises."""
+    if not has_provider():
+        return None
+    try:
+        from rotoscope.sdk.live_spans import begun
+
+        return begun(operation, name, parent)
+    except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+        counts.lose(error)
+        return None
