@@ -24,6 +24,7 @@ from openai.types.chat import (
 
 from examples.chat import Answer, whole
 from examples.schemas import schema
+from rotoscope import trace_agent
 
 from .shell import run_shell
 from .tools import Workspace
@@ -64,6 +65,7 @@ def joined(chunks: Iterable[ChatCompletionChunk]) -> Answer:
     return answer
 
 
+@trace_agent(name="coder")
 def work(ask: Ask, workspace: Workspace, *, max_steps: int) -> bool:
     """Let the model work until it says that it is done; return False when it did not within the steps it has."""
     tools = [schema(tool) for tool in workspace.tools.values()]

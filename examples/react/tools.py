@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
+from rotoscope import trace_tool
+
 from .shell import run_shell
 
 OUTPUT_LIMIT = 12_000
@@ -44,6 +46,7 @@ class Workspace:
             output = f"error: {error}"
         return clip(output.replace(str(self.root), "."))
 
+    @trace_tool
     def list_files(
         self, folder: Annotated[str, "The folder to list, relative to the root of the repository."] = "."
     ) -> str:
@@ -55,6 +58,7 @@ class Workspace:
         paths = list(self._files(self._inside(folder)))
         return "\n".join(f"{self._name(path)}  {path.stat().st_size}" for path in paths) or "no files"
 
+    @trace_tool
     def read_file(
         self,
         path: Annotated[str, "The file to read, relative to the root of the repository."],
@@ -71,6 +75,7 @@ class Workspace:
         last = min(last_line or len(lines), len(lines))
         return "\n".join(f"{n:4}| {lines[n - 1]}" for n in range(max(first_line, 1), last + 1)) or "no such lines"
 
+    @trace_tool
     def search(
         self,
         text: Annotated[str, "The text to look for, as it stands in the file. It is no pattern; case matters."],
@@ -91,6 +96,7 @@ class Workspace:
         more = [f"and {len(found) - SEARCH_LIMIT} more"] if len(found) > SEARCH_LIMIT else []
         return "\n".join(found[:SEARCH_LIMIT] + more) or "not found"
 
+    @trace_tool
     def edit_file(
         self,
         path: Annotated[str, "The file to change, relative to the root of the repository."],
@@ -115,6 +121,7 @@ class Workspace:
         self._inside(path).write_text(text.replace(old_text, new_text), encoding="utf-8")
         return f"{path} is changed"
 
+    @trace_tool
     def run_command(
         self,
         command: Annotated[str, "The command line, for a POSIX shell. Pipes and several commands are fine."],
@@ -130,6 +137,7 @@ class Workspace:
         ending, output = run_shell(command, self.root, timeout_s=min(max(timeout_s, 1), COMMAND_TIMEOUT_S))
         return f"{ending}\n{output}".strip()
 
+    @trace_tool
     def finish(self, summary: Annotated[str, "What was wrong and what you changed, in a few sentences."]) -> str:
         """Say that the work is done, and end the run.
 
