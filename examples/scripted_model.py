@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from examples.agentic_rag import script as agentic_rag
 from examples.react import script as react
+from examples.tree_of_thought import script as tree_of_thought
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, RandomModel
 
 
@@ -26,7 +28,7 @@ class Script(Protocol):
         ...
 
 
-SCRIPTS: Sequence[Script] = (react,)
+SCRIPTS: Sequence[Script] = (react, tree_of_thought, agentic_rag)
 
 
 def answer(request: ModelRequest) -> Answer:

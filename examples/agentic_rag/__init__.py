@@ -1,0 +1,1 @@
+"""An agent that answers questions from documents it looks for itself: `python -m examples.agentic_rag`."""
