@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 from foreign_traces import agent, request, weka
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from typer.testing import CliRunner, Result
 
 from rotoscope.cli import app
 from rotoscope.commands.convert import ended_in_order
-from rotoscope.testing import make_trace
+from rotoscope.testing import make_trace, trace_of
 from rotoscope.traces import Trace, UnusableInput, dumps, loads, save
 from rotoscope.traces.formats import open_traces
 from rotoscope.traces.formats.convert import Target
 from rotoscope.traces.formats.convert import convert as write
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.registry import format_named
+from rotoscope.traces.model import Wait
 
 
 def convert(*arguments: str | Path, data: bytes | None = None) -> Result:
@@ -40,7 +42,7 @@ def test_a_foreign_trace_becomes_ours_and_the_account_goes_to_stderr(tmp_path: P
 def test_the_help_names_the_formats_that_can_be_written() -> None:
     help_text = " ".join(convert("--help").stdout.split())
     with pytest.raises(UnusableInput) as refused:
-        format_named("none")
+        convert("in", "out", "--to", "none")
 
     names = str(refused.value).partition("choose one of ")[2]
     assert f"Format to write: {names}." in help_text.replace("- ", "-")
@@ -78,6 +80,35 @@ def test_what_another_replay_does_otherwise_is_listed(tmp_path: Path) -> None:
 
     assert "replay by TensorRT-LLM: 1 calls are not as they were" in done.stderr
     assert "x.json: call 0: its empty answer has one token there" in done.stderr
+
+
+def test_spans_come_in_json_and_in_protobuf_and_begin_when_asked(tmp_path: Path) -> None:
+    save(make_trace(turns=2), tmp_path / "a.json")
+
+    for to in ("otlp", "otlp-protobuf"):
+        done = convert(tmp_path / "a.json", tmp_path / to, "--to", to, "--started-at", "2026-01-31T09:00:00Z")
+        assert done.exit_code == 0, done.stderr
+
+    assert "OTLP in protobuf: traces 1, calls 2, files 1" in done.stderr
+    found = TracesData.FromString((tmp_path / "otlp-protobuf").read_bytes())
+    [span, *_] = json.loads((tmp_path / "otlp").read_text())["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert span["startTimeUnixNano"] == "1769850000000000000"
+    assert found.resource_spans[0].scope_spans[0].spans[0].start_time_unix_nano == 1769850000000000000
+
+
+def test_spans_are_written_of_a_trace_without_calls_too(tmp_path: Path) -> None:
+    save(trace_of(Wait(kind="think", duration_ms=5.0)), tmp_path / "a.json")
+
+    done = convert(tmp_path / "a.json", "-", "--to", "otlp")
+
+    assert "wait think" in done.stdout
+
+
+def test_a_format_that_does_not_say_when_runs_were_takes_no_time(tmp_path: Path) -> None:
+    save(make_trace(), tmp_path / "a.json")
+
+    with pytest.raises(UnusableInput, match="Rotoscope does not say when runs were: leave out --started-at"):
+        convert(tmp_path / "a.json", tmp_path / "b.json", "--started-at", "2026-01-31T09:00:00Z")
 
 
 def test_sigterm_ends_it_without_a_part_of_what_was_written(tmp_path: Path) -> None:

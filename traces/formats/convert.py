@@ -21,7 +21,7 @@ from rotoscope.traces.corpus import MANIFEST_NAME, Member, read_manifest, write_
 from rotoscope.traces.errors import RunFailed, UnusableInput
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.recognise import LabelledTrace
-from rotoscope.traces.formats.registry import Format
+from rotoscope.traces.formats.registry import Writable
 
 STANDARD_OUTPUT = "-"
 NO_ORDER = Aspect(
@@ -41,7 +41,7 @@ class Target:
 
     path: str
     """A file, a folder, or `-` for standard output; `.gz` at its end compresses a file."""
-    format: Format
+    format: Writable
     block_size: int | None = None
     """Tokens a block; None takes the format's own."""
     overwrites: bool = False
@@ -72,6 +72,8 @@ def convert(traces: Sequence[LabelledTrace], target: Target, fidelity: Fidelity)
 
 def _with_calls(traces: Sequence[LabelledTrace], target: Target, fidelity: Fidelity) -> list[LabelledTrace]:
     """Return the traces that a file with a row a call has anything of; raise UnusableInput where there are none."""
+    if target.format.keeps_empty:
+        return list(traces)
     kept = [one for one in traces if next(one.trace.calls(), None) is not None]
     if traces and not kept:
         others = f", nor has any of {len(traces) - 1} others" if len(traces) > 1 else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import UnusableInput
@@ -53,25 +53,36 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """A trace format."""
+class Writable:
+    """A format that traces can be written in."""
 
     name: str
     """As `convert --to` takes it."""
     title: str
     """For people."""
-    told_by: str
-    """What `looks_like` looks for, for people: keys of the file's first JSON object."""
-    looks_like: Callable[[Head], bool]
-    read: Read
     suffix: str
     """Of the files that are written."""
     write_trace: WriteTrace | None = None
     """Writes a file that holds one trace."""
     write_corpus: WriteCorpus | None = None
     """Writes a file that holds many, in pieces; used even for one where it is given."""
+    keeps_empty: bool = False
+    """Whether a file that holds many holds those without calls too."""
     block_size: int | None = None
     """Tokens a block as the field writes it, which an option may change; None where the format has no blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format(Writable):
+    """A trace format that can be read, and where it has a writer also written."""
+
+    told_by: str
+    """What `looks_like` looks for, for people: keys of the file's first JSON object."""
+    looks_like: Callable[[Head], bool]
+    read: Read
+
+
+AnyWritable = TypeVar("AnyWritable", bound=Writable)
 
 
 def format_of(head: Head) -> Format | None:
@@ -81,10 +92,20 @@ def format_of(head: Head) -> Format | None:
 
 def format_named(name: str) -> Format:
     """Return a format that can be written; raise UnusableInput with the names there are for any other."""
-    writable = {known.name: known for known in FORMATS if known.write_trace or known.write_corpus}
-    if name not in writable:
-        raise UnusableInput(f"no format {name!r} to write: choose one of {', '.join(writable)}")
-    return writable[name]
+    return named(name, written_formats())
+
+
+def written_formats() -> list[Format]:
+    """Return the formats of this list that can be written."""
+    return [known for known in FORMATS if known.write_trace or known.write_corpus]
+
+
+def named(name: str, formats: Sequence[AnyWritable]) -> AnyWritable:
+    """Return the one of that name; raise UnusableInput with the names there are for any other."""
+    names = {known.name: known for known in formats}
+    if name not in names:
+        raise UnusableInput(f"no format {name!r} to write: choose one of {', '.join(names)}")
+    return names[name]
 
 
 def _single(trace: Trace) -> list[Member]:

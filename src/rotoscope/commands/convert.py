@@ -13,12 +13,13 @@ import typer
 if TYPE_CHECKING:
     from rotoscope.traces.formats.fidelity import Fidelity
     from rotoscope.traces.formats.recognise import LabelledTrace
+    from rotoscope.traces.formats.registry import Writable
 
 _FORMATS = (
     "rotoscope, trtllm, weka, dynamo, tracelab, tracelab-csv, vcr, mooncake-agentic-v2, mooncake-agentic, mooncake-delta, "
-    "mooncake-sessions, mooncake"
+    "mooncake-sessions, mooncake, otlp, otlp-protobuf"
 )
-"""Those of the registry, which is not imported for the help."""
+"""Those of the registry and spans; neither is imported for the help."""
 
 
 def convert(
@@ -36,6 +37,13 @@ def convert(
     assume_growth: Annotated[
         bool, typer.Option("--assume-growth", help="Assume that prompts hold the answer before, where blocks allow it.")
     ] = False,
+    started_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="When the first run began, for spans, such as 2026-01-31T09:00:00Z; without it the last one ends now.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
 ) -> None:
     """Convert traces between formats and tell on stderr what was kept, approximated and lost.
@@ -48,12 +56,11 @@ def convert(
     from rotoscope.traces.formats.convert import convert as write
     from rotoscope.traces.formats.fidelity import Fidelity
     from rotoscope.traces.formats.recognise import open_traces
-    from rotoscope.traces.formats.registry import format_named
 
     *inputs, out = paths
     if not inputs:
         raise UnusableInput("expected what to read and where to write: rotoscope convert IN... OUT --to FORMAT")
-    target = Target(path=out, format=format_named(to), block_size=block_size, overwrites=force)
+    target = Target(path=out, format=_format_named(to, started_at), block_size=block_size, overwrites=force)
     reading, writing = Fidelity(), Fidelity()
     traces = open_traces(inputs, reading)
     if assume_growth:
@@ -77,6 +84,19 @@ def ended_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _format_named(name: str, started_at: str | None) -> Writable:
+    from rotoscope import __version__
+    from rotoscope.sdk.otlp.written_formats import span_formats
+    from rotoscope.traces.errors import UnusableInput
+    from rotoscope.traces.formats.registry import named, written_formats
+
+    spans = span_formats(started_at, version=__version__)
+    found = named(name, [*written_formats(), *spans])
+    if started_at is not None and found not in spans:
+        raise UnusableInput(f"{found.title} does not say when runs were: leave out --started-at")
+    return found
 
 
 def _end(number: int, frame: object) -> NoReturn:
