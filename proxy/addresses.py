@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rotoscope.proxy.upstream import Upstream, upstream_as_is, upstream_given
+from rotoscope.recorder.variables import PARENT_VARIABLE, RECORD_VARIABLE, RUN_VARIABLE
 from rotoscope.traces.errors import UnusableInput
 
 UPSTREAM_VARIABLE = "OPENAI_BASE_URL"
@@ -15,8 +16,7 @@ BARE_VARIABLES = {
     "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
 }
 """Where clients of other servers look for theirs, which has no version, and where they go without it."""
-GATEWAY_VARIABLE = "ROTOSCOPE_BASE_URL"
-"""The gateway's base URL, for clients that take it from an option or a file of their own."""
+_OF_ANOTHER_RUN = (PARENT_VARIABLE, RUN_VARIABLE)
 PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
@@ -43,7 +43,7 @@ def led_to_gateway(environment: Mapping[str, str], upstream: Upstream, gateway: 
     `gateway` is its origin, with what else stands before the paths of the server. Variables of clients that speak to
     servers of one vendor are changed only where they lead to the upstream: a command may use several vendors at once.
     """
-    changed = dict.fromkeys((*BASE_URL_VARIABLES, GATEWAY_VARIABLE), upstream.base_url(gateway))
+    changed = dict.fromkeys((*BASE_URL_VARIABLES, RECORD_VARIABLE), upstream.base_url(gateway))
     for name, public in BARE_VARIABLES.items():
         leads_to = _as_upstream(environment.get(name) or public)
         if leads_to is not None and leads_to.origin == upstream.origin:
@@ -51,7 +51,7 @@ def led_to_gateway(environment: Mapping[str, str], upstream: Upstream, gateway: 
     if any(environment.get(name) for name in PROXY_VARIABLES):
         for name in ("NO_PROXY", "no_proxy"):
             changed[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1")))
-    return {**environment, **changed}
+    return {name: value for name, value in {**environment, **changed}.items() if name not in _OF_ANOTHER_RUN}
 
 
 def _as_upstream(url: str) -> Upstream | None:

@@ -1,7 +1,8 @@
-"""The gateway's own paths, below `/_rotoscope/`: how it is, which runs are open, and the end of a run.
+"""The gateway's own paths, below `/_rotoscope/`: how it is, which runs are open, what agents tell, and the end of a run.
 
     GET  health          status, version and counts
     GET  runs            the open runs, by the names of their traces to be
+    POST marks           what an agent tells of itself (`marks_desk.py`)
     POST runs/NAME/end   end a named run, write its trace and tell the name of its file
 
 No answer holds a name that a client gave, or anything of a call.
@@ -19,6 +20,8 @@ from aiohttp import web
 
 from rotoscope import __version__
 from rotoscope.proxy.gateway import Desk, Gateway
+from rotoscope.proxy.marks_desk import take_marks
+from rotoscope.proxy.paths import CONTROL, Target
 from rotoscope.proxy.relay import gateway_error
 from rotoscope.proxy.runs import Runs
 
@@ -28,15 +31,19 @@ _END = re.compile(r"runs/([^/]+)/end")
 def desk_of(gateway: Gateway, runs: Runs) -> Desk:
     """Return what answers the own paths of a gateway."""
 
-    async def answer(request: web.BaseRequest, path: str) -> web.Response:
-        path = path.partition("?")[0]
+    async def answer(request: web.BaseRequest, target: Target, port: str) -> web.Response:
+        path = target.path.removeprefix(CONTROL).partition("?")[0]
         if path == "health" and request.method in ("GET", "HEAD"):
             return _json(health(gateway, runs))
         if path == "runs" and request.method == "GET":
             return _json({"runs": _open_runs(runs)})
+        if path == "marks" and request.method == "POST":
+            return await take_marks(request, runs, run=target.run, port=port)
         if (found := _END.fullmatch(path)) and request.method == "POST":
             return await _end(runs, unquote(found[1]))
-        return gateway_error(404, "the gateway has no such path: it has health, runs, and POST runs/NAME/end")
+        return gateway_error(
+            404, "the gateway has no such path: it has health, runs, POST marks and POST runs/NAME/end"
+        )
 
     return answer
 

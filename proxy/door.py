@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-TOKEN_HEADER = "x-rotoscope-token"
+from rotoscope.recorder.identity import TOKEN_HEADER
 
 _NAMES = {
     "localhost",

@@ -32,8 +32,8 @@ from rotoscope.traces.errors import UnusableInput
 
 Notice = Callable[[str], None]
 """Takes one line for the person who records."""
-Desk = Callable[[web.BaseRequest, str], Awaitable[web.Response]]
-"""Answers the gateway's own paths, which it gets without what they begin with."""
+Desk = Callable[[web.BaseRequest, Target, str], Awaitable[web.Response]]
+"""Answers the gateway's own paths; it gets the port that a request came to, too, empty for the first one."""
 
 CLOSING_S = 1.0
 """How long connections may take to close once no request is open."""
@@ -200,7 +200,7 @@ class Gateway:
     async def _answer_itself(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         if self._desk is None:
             return gateway_error(404, "the gateway has no such path")
-        return await self._desk(request, target.path.removeprefix(CONTROL))
+        return await self._desk(request, target, self._port(request))
 
     async def _record(self, request: web.BaseRequest, target: Target, body: bytes) -> web.StreamResponse:
         """Forward a request that its run's recorder hears, as it came unless the recorder asks for more."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rotoscope.proxy.addresses import BARE_VARIABLES, BASE_URL_VARIABLES, GATEWAY_VARIABLE, led_to_gateway
+from rotoscope.proxy.addresses import BARE_VARIABLES, BASE_URL_VARIABLES, led_to_gateway
 from rotoscope.proxy.child import Child
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.gateway import Gateway
@@ -20,6 +20,7 @@ from rotoscope.recorder.numbered_files import claim
 from rotoscope.recorder.recorded_run import Finished, RecordedRun, begin
 from rotoscope.recorder.telling import about, say
 from rotoscope.recorder.token_counters import Tokenizer
+from rotoscope.recorder.variables import RECORD_VARIABLE
 from rotoscope.traces.phrases import counted
 
 
@@ -93,7 +94,7 @@ def _nothing_recorded(gateway: Gateway, *, in_trouble: bool) -> str:
     else:
         reason = (
             f"no request came; clients that do not read {' or '.join(BASE_URL_VARIABLES[:2])} "
-            f"need the address in ${GATEWAY_VARIABLE} as their base URL; Anthropic's and Google's come "
+            f"need the address in ${RECORD_VARIABLE} as their base URL; Anthropic's and Google's come "
             f"where {' or '.join(BARE_VARIABLES)} led to the upstream before"
         )
     return f"NOTHING WAS RECORDED: {reason}"

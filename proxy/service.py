@@ -11,18 +11,17 @@ from pathlib import Path
 
 from rotoscope.proxy.core_dumps import keep_prompts_off_the_disk
 from rotoscope.proxy.desk import health
-from rotoscope.proxy.door import TOKEN_HEADER, Door, is_loopback
+from rotoscope.proxy.door import Door, is_loopback
 from rotoscope.proxy.screen import Screen, screen_of_stderr
 from rotoscope.proxy.standing import Standing, Stood, standing
-from rotoscope.recorder.identity import RUN_HEADER
+from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
 from rotoscope.recorder.numbered_files import claim
 from rotoscope.recorder.recorded_run import Finished
 from rotoscope.recorder.telling import about_in_one_line, say
+from rotoscope.recorder.variables import TOKEN_VARIABLE
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted
 
-TOKEN_VARIABLE = "ROTOSCOPE_TOKEN"
-"""The token that clients must bring, where no file is named."""
 DRAIN_S = 8.0
 """How long open calls may take when the gateway is told to end; supervisors commonly kill after 10 s."""
 

@@ -106,7 +106,7 @@ async def standing(
             session=session,
             notice=notice,
             door=how.door,
-            desk=lambda request, path: desk_of(gateway, runs)(request, path),
+            desk=lambda request, target, port: desk_of(gateway, runs)(request, target, port),
             measurer=measurer,
             counting=counting,
             asks_usage=how.asks_usage,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 RUN_HEADER = "x-rotoscope-run"
 BRANCH_HEADER = "x-rotoscope-branch"
 PARENT_HEADER = "x-rotoscope-parent"
+TOKEN_HEADER = "x-rotoscope-token"
 
 
 @dataclass(frozen=True, slots=True)

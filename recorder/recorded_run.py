@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,6 +27,16 @@ from rotoscope.traces.model import Trace
 from rotoscope.traces.writer import save
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Teller:
+    """A process that tells of its agents."""
+
+    batch: int = -1
+    """The last one that came."""
+    offset_s: float = inf
+    """What its clock is behind the gateway's, at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +55,8 @@ class Run:
     in_flight: int = 0
     """How many requests are open."""
     last_s: float = 0.0
-    """When the last request came or ended, on the gateway's clock."""
+    """When the last request came or ended, or something was told, on the gateway's clock."""
+    tellers: dict[str, Teller] = field(default_factory=dict, repr=False)
     when_quiet: Callable[[], None] | None = field(default=None, repr=False)
     """Called once, when no request is open any more."""
 
