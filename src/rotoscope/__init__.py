@@ -43,6 +43,9 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+FORMAT_MODULES = ("rotoscope.sdk.otlp.format",)
+"""Modules of trace formats that need more than the traces package; each is imported when a file may be of it."""
+
 _HOMES = {
     "ReplayOptions": "rotoscope.replayer.options",
     "RotoscopeError": "rotoscope.traces.errors",

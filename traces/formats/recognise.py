@@ -11,7 +11,7 @@ from pathlib import Path
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, read_manifest
 from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.registry import FORMATS, Format, Head, format_of
+from rotoscope.traces.formats.registry import Format, Head, all_formats, format_of
 from rotoscope.traces.formats.source import Source, opened
 from rotoscope.traces.model import Trace
 
@@ -187,6 +187,6 @@ def _what_else(head: bytes) -> str:
 def _not_known(head: bytes) -> str:
     if not head.strip():
         return "expected a trace, found an empty file"
-    formats = ", ".join(known.title for known in FORMATS)
+    formats = ", ".join(known.title for known in all_formats())
     found = "something else" if head.lstrip()[:1] == b"{" else "no JSON object"
     return f"expected a trace ({formats}), found {found}"

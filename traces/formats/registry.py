@@ -85,9 +85,19 @@ class Format(Writable):
 AnyWritable = TypeVar("AnyWritable", bound=Writable)
 
 
+def all_formats() -> tuple[Format, ...]:
+    """Return the formats of this table, then those of the modules that the package names beside it.
+
+    What those need is not traces' to import: a reader of OTLP plays what it reads to the recorder.
+    """
+    package = import_module("rotoscope")
+    return (*FORMATS, *(import_module(name).FORMAT for name in package.FORMAT_MODULES))
+
+
 def format_of(head: Head) -> Format | None:
     """Return the format of a file by its beginning, None where it is none that is known."""
-    return next((known for known in FORMATS if known.looks_like(head)), None)
+    found = next((known for known in FORMATS if known.looks_like(head)), None)
+    return found or next((known for known in all_formats() if known.looks_like(head)), None)
 
 
 def format_named(name: str) -> Format:

@@ -1,0 +1,107 @@
+"""Calls whose content nobody tells: prompts that are assumed to go on from one another, by conversation and counts.
+
+A prompt is assumed to go on behind the whole stream of an earlier call of its conversation that had ended and that no
+other went on from: the longest one that fits into it, among those that are at least as long as what the server found in
+its cache, where any are. The reasoning of an answer may have been dropped. A prompt that none fits into begins anew: after
+a compaction, as a side call, or in a conversation that was not seen from its start.
+
+Words are invented for all of it, so that the recorder treats such calls as any others. What follows for prefixes is then
+marked: `assumed` where a prompt goes on, with nothing as the least and the whole prompt as the greatest true value, and
+`opaque` where it begins anew (`traces.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from rotoscope.sdk.otlp.calls import ModelCall
+from rotoscope.sdk.otlp.content import Message, Said
+
+_BYTES_PER_TOKEN = 4
+_MOST_BYTES = 1 << 16
+"""Of an invented text; where prompts end is counted, so its length only shares out what lies between."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A call that another may go on from."""
+
+    call: ModelCall
+    messages: list[Message] = field(repr=False)
+    """Of its prompt, and its answer."""
+
+
+@dataclass(slots=True)
+class Assumption:
+    """Invents the words of the calls of one run."""
+
+    open: dict[str, list[_Stream]] = field(default_factory=dict)
+    """By conversation, the calls that none went on from."""
+    begun_anew: int = 0
+    """Prompts that were shorter than what went before them in their conversation."""
+    _words: count[int] = field(default_factory=lambda: count())
+
+    def said(self, call: ModelCall, conversation: str, tools: Sequence[str]) -> Said:
+        """Return words for a call; `tools` are the names of those that it is known to have asked for."""
+        streams = self.open.setdefault(conversation, [])
+        before = self._before(call, streams)
+        if before is None:
+            self.begun_anew += bool(streams)
+            messages = [{"role": "user", "content": self._text(call.usage.prompt_tokens or 0)}]
+        else:
+            streams.remove(before)
+            messages = [*before.messages, *self._new(call, before)]
+        answer = self._answer(call, tools)
+        if not call.failed:
+            streams.append(_Stream(call, [*messages, {**answer, "reasoning_content": ""}]))
+        return Said(messages, [answer])
+
+    def _before(self, call: ModelCall, streams: Sequence[_Stream]) -> _Stream | None:
+        length, cached = call.usage.prompt_tokens or 0, call.usage.cached_tokens or 0
+        fitting = [
+            x
+            for x in streams
+            if x.call.end_ns is not None and x.call.end_ns <= call.start_ns and _least_tokens(x.call) < length
+        ]
+        return max(fitting, key=lambda x: (_tokens(x.call) >= cached, _tokens(x.call), x.call.start_ns), default=None)
+
+    def _new(self, call: ModelCall, before: _Stream) -> list[Message]:
+        """Return what is new in a prompt: results of the tools that were asked for, or what a user wrote."""
+        added = max(1, (call.usage.prompt_tokens or 0) - _tokens(before.call))
+        asked = before.messages[-1].get("tool_calls") or ()
+        if not asked:
+            return [{"role": "user", "content": self._text(added)}]
+        return [
+            {"role": "tool", "tool_call_id": one["id"], "content": self._text(added // len(asked))} for one in asked
+        ]
+
+    def _answer(self, call: ModelCall, tools: Sequence[str]) -> Message:
+        reasoning = call.usage.reasoning_tokens or 0
+        text = self._text((call.usage.completion_tokens or 0) - reasoning)
+        message: Message = {"role": "assistant", "content": text}
+        if reasoning:
+            message["reasoning_content"] = self._text(reasoning)
+        names = list(tools) or [""] * ("tool_calls" in call.reasons)
+        if names:
+            message["tool_calls"] = [
+                {"id": f"call {next(self._words)}", "type": "function", "function": {"name": name, "arguments": ""}}
+                for name in names
+            ]
+        return message
+
+    def _text(self, tokens: int) -> str:
+        word = f"{next(self._words)} "
+        size = min(max(tokens * _BYTES_PER_TOKEN, len(word)), _MOST_BYTES)
+        return (word * (size // len(word) + 1))[:size] + f" {word}"
+
+
+def _tokens(call: ModelCall) -> int:
+    """Return the length of a call's stream."""
+    return (call.usage.prompt_tokens or 0) + (call.usage.completion_tokens or 0)
+
+
+def _least_tokens(call: ModelCall) -> int:
+    """Return how much of a stream at least stands in a prompt that goes on from it: reasoning may be dropped."""
+    return _tokens(call) - (call.usage.reasoning_tokens or 0)

@@ -1,0 +1,252 @@
+"""Model calls as spans tell of them, each once: spans around a call, beside it and behind it are the same call.
+
+- A call span within another is the same call (a framework's span around the client's), unless the outer one has several:
+  then it is a loop around them. The innermost with usage counts; what it does not tell is taken from the outer one.
+- Two instrumentations may write the same call in two places, of two traces even: spans that tell of the same response,
+  or of the same counts and words while one lies within the other, are the same.
+- Logfire ends the span of a streamed request when the answer begins, and tells of the rest in a span without length.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from rotoscope.recorder.usage import Usage
+from rotoscope.sdk.otlp import spellings
+from rotoscope.sdk.otlp.content import Said, said_in
+from rotoscope.sdk.otlp.spans import Span
+
+_SLACK_NS = 2_000_000
+"""Clocks of two instrumentations of one process may be read so long apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelCall:
+    """One call of a model."""
+
+    span: Span
+    """Where it stands in the tree."""
+    start_ns: int
+    end_ns: int | None
+    """None where it had not ended."""
+    first_ns: int | None = None
+    """When the first piece of the answer came."""
+    model: str = field(default="", repr=False)
+    usage: Usage = field(default_factory=Usage)
+    said: Said = field(repr=False)
+    reasons: Sequence[str] = ()
+    """Why outputs ended, in the words of chat."""
+    choices: int = 1
+    is_text: bool = False
+    is_stream: bool = False
+    is_error: bool = False
+    was_left: bool = False
+    status: int = 500
+    """Where it is an error."""
+    response_id: str = field(default="", repr=False)
+    previous_response: str = field(default="", repr=False)
+    conversation: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, span: Span) -> ModelCall:
+        """Read a call span."""
+        choices = spellings.choices_of(span)
+        said = said_in(span, choices)
+        return cls(
+            span=span,
+            start_ns=span.start_ns,
+            end_ns=span.end_ns,
+            first_ns=spellings.first_ns_of(span),
+            model=spellings.model_of(span),
+            usage=spellings.usage_of(span),
+            said=said,
+            reasons=spellings.finish_reasons_of(span, said.finish_reasons),
+            choices=choices,
+            is_text=spellings.is_text(span),
+            is_stream=spellings.is_stream(span),
+            is_error=span.is_error,
+            was_left=spellings.was_left(span),
+            status=spellings.status_of(span),
+            response_id=spellings.response_id_of(span),
+            previous_response=spellings.previous_response_of(span),
+            conversation=spellings.conversation_of(span),
+        )
+
+    @property
+    def has_content(self) -> bool:
+        return bool(self.said.messages)
+
+    @property
+    def has_usage(self) -> bool:
+        return self.usage.prompt_tokens is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it came to nothing."""
+        return self.is_error and not self.has_usage and not self.said.answers
+
+    def filled(self, outer: ModelCall) -> ModelCall:
+        """Return this call with what another span of the same call tells beyond it; it stands where that one does."""
+        said = self.said if self.has_content else outer.said
+        if said.messages and not said.answers and outer.said.answers:
+            said = replace(said, answers=outer.said.answers)
+        return replace(
+            self,
+            span=outer.span,
+            end_ns=outer.end_ns if self.end_ns is None else self.end_ns,
+            first_ns=outer.first_ns if self.first_ns is None else self.first_ns,
+            model=self.model or outer.model,
+            usage=self.usage.or_else(outer.usage),
+            said=said,
+            reasons=self.reasons or outer.reasons,
+            choices=max(self.choices, outer.choices),
+            is_stream=self.is_stream or outer.is_stream,
+            was_left=self.was_left or outer.was_left,
+            response_id=self.response_id or outer.response_id,
+            previous_response=self.previous_response or outer.previous_response,
+            conversation=self.conversation or outer.conversation,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The calls of a file."""
+
+    calls: list[ModelCall]
+    """By their starts."""
+    doubles: int
+    """Spans that told of a call that another one told of too."""
+
+
+_Key: TypeAlias = tuple[str, str]
+
+
+def key_of(span: Span) -> _Key:
+    return span.trace_id, span.span_id
+
+
+def fold_calls(spans: Iterable[Span], parents: dict[_Key, Span]) -> Folded:
+    """Return the calls of spans, each once; `parents` has the parent of each span that has one."""
+    call_spans = [span for span in spans if spellings.kind_of(span) == "call"]
+    calls = {key_of(span): ModelCall.of(span) for span in call_spans}
+    _fold_logs(calls)
+    _fold_nested(calls, parents)
+    found = _fold_doubles(sorted(calls.values(), key=lambda call: call.start_ns), parents)
+    return Folded(found, len(call_spans) - len(found))
+
+
+def _fold_logs(calls: dict[_Key, ModelCall]) -> None:
+    """Put what Logfire tells behind a streamed call to that call."""
+    logs = [call for call in calls.values() if call.span.attributes.get("logfire.span_type") == "log"]
+    if not logs:
+        return
+    waiting: defaultdict[tuple[str, str], list[ModelCall]] = defaultdict(list)
+    for call in calls.values():
+        if call not in logs and not call.has_usage:
+            waiting[call.span.trace_id, call.span.parent_id].append(call)
+    for log in sorted(logs, key=lambda call: call.start_ns):
+        beside = waiting[log.span.trace_id, log.span.parent_id]
+        before = [call for call in beside if call.start_ns <= log.start_ns and call.span.scope == log.span.scope]
+        if before:
+            request = max(before, key=lambda call: (call.said.messages == log.said.messages, -call.start_ns))
+            beside.remove(request)
+            whole = replace(
+                log, start_ns=request.start_ns, end_ns=log.start_ns, first_ns=request.end_ns, is_stream=True
+            )
+            calls[key_of(request.span)] = whole.filled(request)
+            del calls[key_of(log.span)]
+
+
+def _fold_nested(calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -> None:
+    """Leave one call of those that stand within one another."""
+    within: defaultdict[_Key, list[_Key]] = defaultdict(list)
+    for key in calls:
+        if (outer := _outer(key, calls, parents)) is not None:
+            within[outer].append(key)
+    depths = {key: _depth(key, calls, parents) for key in within}
+    for outer in sorted(within, key=lambda key: -depths[key]):
+        inner = [key for key in within[outer] if key in calls]
+        if len(inner) == 1:
+            calls[outer] = calls.pop(inner[0]).filled(calls[outer])
+        elif any(calls[key].has_usage for key in inner) or not calls[outer].has_usage:
+            del calls[outer]
+        else:
+            for key in inner:
+                del calls[key]
+
+
+def _outer(key: _Key, calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -> _Key | None:
+    """Return the call around a call, unless a tool or an agent stands between them."""
+    while (parent := parents.get(key)) is not None:
+        key = key_of(parent)
+        if key in calls:
+            return key
+        if spellings.kind_of(parent) in ("tool", "agent"):
+            return None
+    return None
+
+
+def _depth(key: _Key, calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -> int:
+    depth, above = 0, _outer(key, calls, parents)
+    while above is not None:
+        depth, above = depth + 1, _outer(above, calls, parents)
+    return depth
+
+
+def _fold_doubles(calls: Sequence[ModelCall], parents: dict[_Key, Span]) -> list[ModelCall]:
+    """Leave one call of those that two instrumentations tell of."""
+    groups: defaultdict[object, list[int]] = defaultdict(list)
+    left: dict[int, ModelCall] = {}
+    for number, call in enumerate(calls):
+        left[number] = call
+        for sign in _signs(call):
+            double = next((x for x in groups[sign] if _is_same(left[x], call)), None) if sign in groups else None
+            if double is not None:
+                one, other = sorted((left[double], call), key=lambda x: key_of(x.span) in parents)
+                inner = one if _length(one) <= _length(other) else other
+                whole = replace(inner.filled(other if inner is one else one), span=other.span)
+                left[double] = whole
+                del left[number]
+                break
+        else:
+            for sign in _signs(call):
+                groups[sign].append(number)
+    return sorted(left.values(), key=lambda call: call.start_ns)
+
+
+def _signs(call: ModelCall) -> list[object]:
+    """Return what two spans of one call have in common."""
+    signs: list[object] = [call.response_id] if call.response_id else []
+    words = repr((call.said.messages[-1:], call.said.answers)) if call.has_content else ""
+    if call.has_usage or words:
+        signs.append((call.model, call.usage.prompt_tokens, call.usage.completion_tokens))
+    return signs
+
+
+def _is_same(one: ModelCall, other: ModelCall) -> bool:
+    """Tell whether two calls with something in common are one: they are told of by two, one within the other."""
+    if one.response_id and one.response_id == other.response_id:
+        return one.start_ns <= (other.end_ns or other.start_ns) and other.start_ns <= (one.end_ns or other.start_ns)
+    if one.span.scope == other.span.scope or (one.response_id and other.response_id):
+        return False
+    if one.has_content and other.has_content and not _says_alike(one.said, other.said):
+        return False
+    return _is_within(one, other) or _is_within(other, one)
+
+
+def _says_alike(one: Said, other: Said) -> bool:
+    texts = [[message.get("content") or "" for message in (*x.messages[-1:], *x.answers)] for x in (one, other)]
+    return texts[0] == texts[1]
+
+
+def _is_within(inner: ModelCall, outer: ModelCall) -> bool:
+    if inner.end_ns is None or outer.end_ns is None:
+        return False
+    return outer.start_ns - _SLACK_NS <= inner.start_ns and inner.end_ns <= outer.end_ns + _SLACK_NS
+
+
+def _length(call: ModelCall) -> int:
+    return (call.end_ns or call.start_ns) - call.start_ns

@@ -1,0 +1,315 @@
+"""What spans tell of prompts and answers, brought to the form of chat completions; it lives until its digests are taken.
+
+Read are, in this order: the JSON attributes of the GenAI conventions; the flat attributes of OpenInference and of
+Traceloop; Langfuse's JSON; the events that older conventions have for each message. What was hidden, cut or left out by
+the exporter is no content: a prompt whose text is not all there is taken for one that is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+
+from rotoscope.recorder.dialects.responses import DIALECT as RESPONSES
+from rotoscope.sdk.otlp.spans import Span, numbered
+from rotoscope.sdk.otlp.spellings import json_of
+
+Message: TypeAlias = dict[str, Any]
+"""A message of a chat completion."""
+
+_REDACTED = ("__REDACTED__", "[REDACTED]", "<redacted>")
+_EVENT_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_CHOICE = "gen_ai.choice"
+_DETAILS = "gen_ai.client.inference.operation.details"
+"""The event that has the content where the span shall not."""
+_RESPONSE_ITEMS = ("function_call", "function_call_output", "message", "reasoning")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A prompt and its answers."""
+
+    messages: Sequence[Message] = field(repr=False)
+    answers: Sequence[Message] = field(default=(), repr=False)
+    """One an output; none where they are not told."""
+    tools: Sequence[Any] = field(default=(), repr=False)
+    finish_reasons: tuple[str, ...] = ()
+    """As the outputs say."""
+
+
+NOTHING = Said(())
+
+
+def said_in(span: Span, choices: int) -> Said:
+    """Return what a span tells of a prompt and its answers; `choices` is how many outputs were asked for."""
+    if not span.has_all:
+        return NOTHING
+    readers = (_genai, _openinference, _flat, _langfuse, _events)
+    told = [said for read in readers if (said := read(span)).messages or said.answers]
+    said = next((x for x in told if x.messages), NOTHING)
+    answers = said.answers or next((x.answers for x in told if x.answers), ())
+    reasons = said.finish_reasons or next((x.finish_reasons for x in told if x.finish_reasons), ())
+    if not said.messages or _is_hidden(said.messages):
+        return Said((), (), (), reasons)
+    answers = [] if _is_hidden(answers) else list(answers)
+    return Said(_joined(said.messages), _outputs(answers, choices), said.tools, reasons)
+
+
+def tool_names_of(answers: Iterable[Message]) -> list[str]:
+    """Return the names of the tools that answers ask for."""
+    calls = (call for answer in answers for call in answer.get("tool_calls") or ())
+    return [str(call["function"]["name"]) for call in calls]
+
+
+def _is_hidden(messages: Sequence[Message]) -> bool:
+    return any(message.get("content") in _REDACTED for message in messages)
+
+
+def _outputs(answers: Sequence[Message], choices: int) -> list[Message]:
+    """Return an answer for each output; the items of one are one."""
+    if choices > 1 and len(answers) == choices:
+        return list(answers)
+    return _joined([{**answer, "role": "assistant"} for answer in answers])[:1]
+
+
+def _joined(messages: Sequence[Message]) -> list[Message]:
+    """Join messages of the assistant that stand together: some write each item of an answer as one."""
+    joined: list[Message] = []
+    for message in messages:
+        if joined and message.get("role") == joined[-1].get("role") == "assistant":
+            before = joined[-1]
+            contents = [x for x in (before.get("content"), message.get("content")) if x]
+            calls = [*(before.get("tool_calls") or ()), *(message.get("tool_calls") or ())]
+            thoughts = [x for x in (before.get("reasoning_content"), message.get("reasoning_content")) if x]
+            joined[-1] = _message("assistant", _content(contents), calls=calls, reasoning="".join(thoughts))
+        else:
+            joined.append(message)
+    return joined
+
+
+def _content(contents: Sequence[Any]) -> Any:
+    """Return texts as one text, and texts with other pieces as a list."""
+    if all(isinstance(content, str) for content in contents):
+        return "".join(contents)
+    pieces: list[Any] = []
+    for content in contents:
+        pieces += content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return pieces
+
+
+def _message(role: str, content: Any, *, calls: Sequence[Any] = (), reasoning: str = "", call_id: str = "") -> Message:
+    message: Message = {"role": role, "content": content}
+    if calls:
+        message["tool_calls"] = list(calls)
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    if call_id:
+        message["tool_call_id"] = call_id
+    return message
+
+
+def _tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """Return a tool call with its arguments as compact JSON, whether they came as text or as values."""
+    value = json_of(arguments)
+    text = orjson.dumps(value).decode() if value is not None else arguments if isinstance(arguments, str) else ""
+    return {"id": _text(call_id), "type": "function", "function": {"name": _text(name), "arguments": text}}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value, default=str).decode()
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
+
+
+def _genai(span: Span) -> Said:
+    """Read the attributes of the GenAI conventions, or the event that has them."""
+    attributes = span.attributes
+    for event in span.events:
+        if event.name == _DETAILS:
+            attributes = {**event.attributes, **attributes}
+    asked, answered = (json_of(attributes.get(f"gen_ai.{name}.messages")) for name in ("input", "output"))
+    instructions = json_of(attributes.get("gen_ai.system_instructions"))
+    messages = [] if not isinstance(instructions, list) else _of_parts({"role": "system", "parts": instructions})
+    messages += [message for told in _dicts(asked) for message in _of_parts(told)]
+    answers = [message for told in _dicts(answered) for message in _of_parts(told)]
+    tools = json_of(attributes.get("gen_ai.tool.definitions"))
+    reasons = tuple(_text(told.get("finish_reason")) for told in _dicts(answered))
+    return Said(messages if asked is not None else (), answers, tools if isinstance(tools, list) else (), reasons)
+
+
+def _of_parts(told: Mapping[str, Any]) -> list[Message]:
+    """Return the messages that one message of the conventions is: each result of a tool is one."""
+    role = _text(told.get("role")) or "user"
+    if "parts" not in told:
+        return [_of_chat(told)]
+    contents: list[Any] = []
+    calls: list[Any] = []
+    results: list[Message] = []
+    thoughts: list[str] = []
+    for part in _dicts(told.get("parts")):
+        match part.get("type"):
+            case "text":
+                contents.append(_text(part.get("content")))
+            case "tool_call":
+                calls.append(_tool_call(part.get("id"), part.get("name"), part.get("arguments")))
+            case "tool_call_response":
+                result = part.get("response", part.get("result", part.get("content")))
+                results.append(_message("tool", _text(result), call_id=_text(part.get("id"))))
+            case "reasoning" | "thinking":
+                thoughts.append(_text(part.get("content")))
+            case _:
+                contents.append([part])
+    if results and not (contents or calls or thoughts):
+        return results
+    return [*results, _message(role, _content(contents), calls=calls, reasoning="".join(thoughts))]
+
+
+def _of_chat(told: Mapping[str, Any]) -> Message:
+    """Return a message that is in the form of chat completions already."""
+    content = told.get("content")
+    calls = []
+    for call in _dicts(told.get("tool_calls")):
+        function = call["function"] if isinstance(call.get("function"), dict) else call
+        arguments = function.get("arguments", function.get("args"))
+        calls.append(_tool_call(call.get("id"), function.get("name"), arguments))
+    return _message(
+        _text(told.get("role")) or "user",
+        content if isinstance(content, str | list) else _text(content),
+        calls=calls,
+        reasoning=_text(told.get("reasoning_content") or told.get("reasoning")),
+        call_id=_text(told.get("tool_call_id")),
+    )
+
+
+def _openinference(span: Span) -> Said:
+    """Read OpenInference's flat attributes; of a completion the prompt is text."""
+    asked, answered = (
+        [_of_openinference(told) for told in numbered(span.attributes, f"llm.{name}_messages.")]
+        for name in ("input", "output")
+    )
+    if not asked:
+        asked = [_message("user", _text(told.get("prompt.text"))) for told in numbered(span.attributes, "llm.prompts.")]
+    if not answered:
+        told_texts = numbered(span.attributes, "llm.choices.")
+        answered = [_message("assistant", _text(told.get("completion.text"))) for told in told_texts]
+    schemas = (told.get("tool.json_schema") for told in numbered(span.attributes, "llm.tools."))
+    return Said(asked, answered, [json_of(schema) or schema for schema in schemas])
+
+
+def _of_openinference(told: Mapping[str, Any]) -> Message:
+    contents: list[Any] = [told["message.content"]] if isinstance(told.get("message.content"), str) else []
+    thoughts: list[str] = []
+    for part in numbered(told, "message.contents."):
+        kind, text = part.get("message_content.type"), part.get("message_content.text")
+        if kind == "reasoning":
+            thoughts.append(_text(text))
+        elif isinstance(text, str):
+            contents.append(text)
+        elif kind != "text":
+            contents.append([{key.removeprefix("message_content."): value for key, value in part.items()}])
+    calls = [
+        _tool_call(
+            call.get("tool_call.id"), call.get("tool_call.function.name"), call.get("tool_call.function.arguments")
+        )
+        for call in numbered(told, "message.tool_calls.")
+    ]
+    role, call_id = _text(told.get("message.role")) or "user", _text(told.get("message.tool_call_id"))
+    return _message(role, _content(contents), calls=calls, reasoning="".join(thoughts), call_id=call_id)
+
+
+def _flat(span: Span) -> Said:
+    """Read the flat attributes that older conventions of Traceloop have."""
+    asked, answered = (
+        [_of_flat(told) for told in numbered(span.attributes, f"gen_ai.{name}.")] for name in ("prompt", "completion")
+    )
+    reasons = tuple(_text(told.get("finish_reason")) for told in numbered(span.attributes, "gen_ai.completion."))
+    tools = [dict(told) for told in numbered(span.attributes, "llm.request.functions.")]
+    return Said(asked, [{**answer, "role": "assistant"} for answer in answered], tools, reasons)
+
+
+def _of_flat(told: Mapping[str, Any]) -> Message:
+    calls = [_tool_call(x.get("id"), x.get("name"), x.get("arguments")) for x in numbered(told, "tool_calls.")]
+    content, reasoning = told.get("content"), _text(told.get("reasoning"))
+    pieces = json_of(content) if isinstance(content, str) and content[:2] == "[{" else None
+    shown = pieces if _are_pieces(pieces) else _text(content)
+    role, call_id = _text(told.get("role")) or "user", _text(told.get("tool_call_id"))
+    return _message(role, shown, calls=calls, reasoning=reasoning, call_id=call_id)
+
+
+def _are_pieces(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(piece, dict) and "type" in piece for piece in value)
+
+
+def _langfuse(span: Span) -> Said:
+    """Read Langfuse's input and output: what its wrappers sent and got, as JSON or as plain text."""
+    sent, got = (span.attributes.get(f"langfuse.observation.{name}") for name in ("input", "output"))
+    if not isinstance(sent, str):
+        return NOTHING
+    request = json_of(sent)
+    tools = request.get("tools") if isinstance(request, dict) else None
+    messages: Any = sent if request is None else request
+    if isinstance(request, dict):
+        messages = request.get("messages", request.get("input", request.get("prompt", [request])))
+    answer = json_of(got)
+    told = got if answer is None else answer
+    return Said(_of_any(messages), _of_any(told, role="assistant"), tools if isinstance(tools, list) else ())
+
+
+def _of_any(told: Any, role: str = "user") -> list[Message]:
+    """Return messages of a text, a message, or a list of messages or of items of a response."""
+    if isinstance(told, str):
+        return [_message(role, told)] if told else []
+    items = _dicts(told) if isinstance(told, list) else [told] if isinstance(told, dict) else []
+    if any(item.get("type") in _RESPONSE_ITEMS for item in items):
+        return [_of_chat(message) for message in RESPONSES.messages(items)]
+    return [
+        _of_parts({"role": role, **item})[0] if "parts" in item else _of_chat({"role": role, **item}) for item in items
+    ]
+
+
+def _events(span: Span) -> Said:
+    """Read the events of older conventions, one a message, or the list of them that Logfire puts in an attribute."""
+    listed = _dicts(json_of(span.attributes.get("events")))
+    told = [(_text(event.get("event.name")), event) for event in listed]
+    told += [(event.name, dict(event.attributes)) for event in span.events]
+    messages: list[Message] = []
+    answers: list[Message] = []
+    reasons: list[str] = []
+    for name, attributes in told:
+        body = json_of(attributes.get("gen_ai.event.content")) or json_of(attributes.get("body")) or attributes
+        if name in _EVENT_ROLES:
+            messages.append(_of_event({"role": _EVENT_ROLES[name]}, body))
+        elif name == _CHOICE:
+            inner = json_of(body.get("message"))
+            answers.append(_of_event({"role": "assistant"}, inner if isinstance(inner, dict) else body))
+            reasons.append(_text(body.get("finish_reason")))
+        elif name == "gen_ai.content.prompt":
+            messages += _of_any(json_of(attributes.get("gen_ai.prompt")))
+        elif name == "gen_ai.content.completion":
+            answers += _of_any(json_of(attributes.get("gen_ai.completion")), role="assistant")
+    return Said(messages, answers, (), tuple(reasons))
+
+
+def _of_event(role: Message, body: Mapping[str, Any]) -> Message:
+    told = {**body, **role, "tool_calls": json_of(body.get("tool_calls"))}
+    content = json_of(body.get("content"))
+    if _are_pieces(content) or (isinstance(content, list) and all("text" in x for x in _dicts(content))):
+        told["content"] = [{"type": "text", **piece} for piece in _dicts(content)]
+    if role["role"] == "tool":
+        told["tool_call_id"] = body.get("tool_call_id", body.get("id"))
+    return _of_chat(told)
+
+
+def text_of(messages: Sequence[Message]) -> str:
+    """Return the prompt of a completion that was told as messages."""
+    return "".join(_text(message.get("content")) for message in messages)

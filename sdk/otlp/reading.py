@@ -1,0 +1,301 @@
+"""Read the spans of an OTLP file: JSON or protobuf, one message or many.
+
+JSON is one object, a list of objects, or an object a line, as a collector's file exporter writes; its keys may be in
+camel case, as the specification has them, or in snake case, as protobuf's own printers write them. Protobuf is one
+message, messages put one behind the other, or messages with their length in four bytes before each.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rotoscope.sdk.otlp.spans import ERROR_STATUS, Attributes, Span, SpanEvent
+from rotoscope.traces.errors import TraceError, UnusableInput
+from rotoscope.traces.formats.fields import Fields
+from rotoscope.traces.formats.source import Source
+from rotoscope.traces.reader import kind_of, parse_json
+
+RESOURCE_SPANS = ("resourceSpans", "resource_spans", "batches")
+"""What a message has; `batches` is Tempo's word for it."""
+TRACE_ID_BYTES = 16
+SPAN_ID_BYTES = 8
+MOST_NS = 2**63 - 1
+_ERROR_CODES = (ERROR_STATUS, str(ERROR_STATUS), "STATUS_CODE_ERROR", "Error", "ERROR")
+_PROTOBUF_SPAN = re.compile(rb"\x0a\x10.{16}\x12\x08", re.DOTALL)
+"""How a span begins: the lengths of its ids are control characters, which no text holds."""
+_LENGTH_BYTES = 4
+_DEEPEST_VALUE = 64
+
+
+def is_protobuf(head: bytes) -> bool:
+    """Tell whether a file begins like spans in protobuf."""
+    begins = head[:1] == b"\x0a" or head[_LENGTH_BYTES : _LENGTH_BYTES + 1] == b"\x0a"
+    return begins and _PROTOBUF_SPAN.search(head) is not None
+
+
+def is_json(head: bytes, keys: Iterable[str]) -> bool:
+    """Tell whether a file begins like spans in JSON; `keys` are those of its first object."""
+    if not set(keys).isdisjoint(RESOURCE_SPANS):
+        return True
+    return head.lstrip()[:1] == b"[" and _LIST_OF_MESSAGES.match(head) is not None
+
+
+_LIST_OF_MESSAGES = re.compile(rb'\s*\[\s*\{\s*"(?:%b)"' % b"|".join(name.encode() for name in RESOURCE_SPANS))
+
+
+def read_spans(source: Source) -> list[Span]:
+    """Return the spans of a file in its order; raise TraceError, with file, line and field, where one is damaged."""
+    try:
+        return list(_Reader().of(source))
+    except TraceError as error:
+        raise error.at(source.name) from error.__cause__
+
+
+@dataclass(slots=True)
+class _Reader:
+    resources: dict[str, int] = field(default_factory=dict)
+
+    def of(self, source: Source) -> Iterator[Span]:
+        if is_protobuf(source.head):
+            yield from self._of_protobuf(source.whole())
+            return
+        for line, value in _documents(source):
+            for place, message in _messages(value):
+                yield from self._of_message(Fields.of(message, place=place, line=line))
+
+    def _of_message(self, message: Fields) -> Iterator[Span]:
+        name = next((name for name in RESOURCE_SPANS if name in message), RESOURCE_SPANS[0])
+        for of_resource in _objects(message, name) if name in message else ():
+            resource = self._resource(of_resource)
+            for of_scope in _objects(of_resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
+                scope = of_scope.inner("scope").optional_text("name") if "scope" in of_scope else None
+                for one in _objects(of_scope, "spans"):
+                    yield _span(one, resource, scope or "")
+
+    def _resource(self, of_resource: Fields) -> int:
+        attributes = _attributes(of_resource.inner("resource")) if "resource" in of_resource else {}
+        return self._number_of(attributes)
+
+    def _number_of(self, resource: Attributes) -> int:
+        return self.resources.setdefault(repr(sorted(resource.items(), key=lambda item: item[0])), len(self.resources))
+
+    def _of_protobuf(self, data: bytes) -> Iterator[Span]:
+        for message in _protobuf_messages(data):
+            for of_resource in message.resource_spans:
+                resource = self._number_of(_plain_attributes(of_resource.resource.attributes))
+                for of_scope in of_resource.scope_spans:
+                    for span in of_scope.spans:
+                        yield _plain_span(span, resource, of_scope.scope.name)
+
+
+def _documents(source: Source) -> Iterator[tuple[int | None, Any]]:
+    """Yield the JSON values of a file: one a line where the first line is one, else the whole file."""
+    first = source.head.lstrip().partition(b"\n")[0]
+    try:
+        parse_json(first)
+    except TraceError:
+        yield None, parse_json(source.whole())
+    else:
+        yield from source.lines()
+
+
+def _messages(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the messages of a JSON value, each with its place."""
+    if isinstance(value, list):
+        yield from ((f"[{index}]", item) for index, item in enumerate(value))
+    else:
+        yield "", value
+
+
+def _objects(fields: Fields, *names: str) -> Iterator[Fields]:
+    """Yield the objects of a list, under the first of these names that is there."""
+    name = next((name for name in names if name in fields), None)
+    if name is None:
+        return
+    for index, item in enumerate(fields.items(name)):
+        place = f"{fields.place}.{name}[{index}]" if fields.place else f"{name}[{index}]"
+        yield Fields.of(item, place=place, line=fields.line)
+
+
+def _either(fields: Fields, camel: str, snake: str) -> str:
+    """Return the name of two that a field has."""
+    return snake if snake in fields and camel not in fields else camel
+
+
+def _span(fields: Fields, resource: int, scope: str) -> Span:
+    status = fields.inner("status") if "status" in fields else None
+    left_out = (("droppedAttributesCount", "dropped_attributes_count"), ("droppedEventsCount", "dropped_events_count"))
+    parent = _either(fields, "parentSpanId", "parent_span_id")
+    return Span(
+        trace_id=_id(fields, _either(fields, "traceId", "trace_id"), TRACE_ID_BYTES),
+        span_id=_id(fields, _either(fields, "spanId", "span_id"), SPAN_ID_BYTES),
+        parent_id="" if _is_root(fields.values.get(parent)) else _id(fields, parent, SPAN_ID_BYTES),
+        name=fields.optional_text("name") or "",
+        start_ns=_nanoseconds(fields, _either(fields, "startTimeUnixNano", "start_time_unix_nano")),
+        end_ns=_nanoseconds(fields, _either(fields, "endTimeUnixNano", "end_time_unix_nano"), least=0) or None,
+        attributes=_attributes(fields),
+        events=[_event(event) for event in _objects(fields, "events")],
+        is_error=status is not None and status.values.get("code") in _ERROR_CODES,
+        has_all=not any(_integer(fields, name) for names in left_out for name in names if name in fields),
+        scope=scope,
+        resource=resource,
+        line=fields.line,
+    )
+
+
+def _event(fields: Fields) -> SpanEvent:
+    at = _either(fields, "timeUnixNano", "time_unix_nano")
+    return SpanEvent(fields.optional_text("name") or "", _nanoseconds(fields, at, least=0), _attributes(fields))
+
+
+def _is_root(parent: Any) -> bool:
+    return not parent or (isinstance(parent, str) and not parent.strip("0"))
+
+
+def _id(fields: Fields, name: str, size: int) -> str:
+    """Return an id as hexadecimal digits; it stands so in the file, or in base64."""
+    text = fields.text(name)
+    if len(text) == 2 * size and re.fullmatch("[0-9a-fA-F]+", text):
+        data = bytes.fromhex(text)
+    else:
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            data = b""
+    if len(data) != size or not any(data):
+        raise fields.error(name, f"expected an id of {size} bytes that are not all 0, in hexadecimal digits or base64")
+    return data.hex()
+
+
+def _nanoseconds(fields: Fields, name: str, *, least: int = 1) -> int:
+    at = _integer(fields, name) if name in fields or least else 0
+    if not least <= at <= MOST_NS:
+        raise fields.error(name, "expected nanoseconds since 1970")
+    return at
+
+
+def _integer(fields: Fields, name: str) -> int:
+    """Return an integer, which may stand as a string of digits."""
+    value = fields.get(name)
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,19}", value):
+        return int(value)
+    if type(value) is not int:
+        raise fields.error(name, f"expected an integer, found {kind_of(value)}")
+    return value
+
+
+def _attributes(fields: Fields) -> Attributes:
+    found: dict[str, Any] = {}
+    for one in _objects(fields, "attributes"):
+        found[one.text("key")] = _value(one.inner("value"), 0) if "value" in one else None
+    return found
+
+
+def _value(fields: Fields, depth: int) -> Any:
+    """Return the value that an object of one key holds; the key names its kind."""
+    if depth > _DEEPEST_VALUE:
+        raise fields.error("value", "nested too deeply")
+    for name in fields.values:
+        match name.replace("_", "").lower():
+            case "stringvalue":
+                return fields.text(name) if name in fields else ""
+            case "boolvalue" if isinstance(fields.values[name], bool):
+                return fields.values[name]
+            case "intvalue":
+                return _integer(fields, name)
+            case "doublevalue":
+                return _double(fields, name)
+            case "arrayvalue":
+                return [_value(one, depth + 1) for one in _objects(fields.inner(name), "values")]
+            case "kvlistvalue":
+                pairs = _objects(fields.inner(name), "values")
+                return {
+                    one.text("key"): _value(one.inner("value"), depth + 1) if "value" in one else None for one in pairs
+                }
+            case "bytesvalue":
+                return b""
+            case _:
+                raise fields.error(name, "expected a value of a kind that OTLP has")
+    return None
+
+
+def _double(fields: Fields, name: str) -> float:
+    value = fields.get(name)
+    if type(value) in (int, float):
+        return float(value)
+    if value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    raise fields.error(name, f"expected a number, found {kind_of(value)}")
+
+
+def _protobuf_messages(data: bytes) -> Iterator[Any]:
+    """Yield the messages of a file; those without lengths are one, as protobuf's rules say."""
+    try:
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+    except ImportError as error:
+        raise UnusableInput("to read OTLP as protobuf, install rotoscope with the extra 'otlp'") from error
+    for piece in _pieces(data):
+        message = TracesData()
+        try:
+            message.ParseFromString(piece)
+        except DecodeError as error:
+            raise TraceError("the protobuf message is damaged or cut short") from error
+        yield message
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    if data[:1] == b"\x0a":
+        yield data
+        return
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + _LENGTH_BYTES], "big")
+        at += _LENGTH_BYTES
+        if at + size > len(data):
+            raise TraceError(f"the protobuf message at byte {at} is cut short")
+        yield data[at : at + size]
+        at += size
+
+
+def _plain_span(span: Any, resource: int, scope: str) -> Span:
+    for name, size in (("trace_id", TRACE_ID_BYTES), ("span_id", SPAN_ID_BYTES)):
+        if len(getattr(span, name)) != size:
+            raise TraceError(f"expected an id of {size} bytes", field=name)
+    if not 0 < span.start_time_unix_nano <= MOST_NS or span.end_time_unix_nano > MOST_NS:
+        raise TraceError("expected nanoseconds since 1970", field=f"span {span.span_id.hex()}: start_time_unix_nano")
+    return Span(
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        parent_id=span.parent_span_id.hex(),
+        name=span.name,
+        start_ns=span.start_time_unix_nano,
+        end_ns=span.end_time_unix_nano or None,
+        attributes=_plain_attributes(span.attributes),
+        events=[SpanEvent(x.name, x.time_unix_nano, _plain_attributes(x.attributes)) for x in span.events],
+        is_error=span.status.code == ERROR_STATUS,
+        has_all=not (span.dropped_attributes_count or span.dropped_events_count),
+        scope=scope,
+        resource=resource,
+    )
+
+
+def _plain_attributes(pairs: Any) -> Attributes:
+    return {pair.key: _plain_value(pair.value) for pair in pairs}
+
+
+def _plain_value(value: Any) -> Any:
+    match value.WhichOneof("value"):
+        case "array_value":
+            return [_plain_value(x) for x in value.array_value.values]
+        case "kvlist_value":
+            return _plain_attributes(value.kvlist_value.values)
+        case None:
+            return None
+        case kind:
+            return getattr(value, kind)
