@@ -41,7 +41,7 @@ from rotoscope.traces import journal, model
 from rotoscope.traces.analysis.hit_rates import HIT_RATES
 from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.formats.fidelity import VERDICTS, Aspect
-from rotoscope.traces.formats.registry import FORMATS
+from rotoscope.traces.formats.registry import all_formats
 
 PAGES = Path(__file__).parent
 README = PAGES.parent / "README.md"
@@ -306,7 +306,7 @@ def formats(nothing: str) -> str:
             "one trace a file" if known.write_trace else "one file for all" if known.write_corpus else "",
             str(known.block_size or ""),
         )
-        for known in FORMATS
+        for known in all_formats()
     ]
     return table(("format", "told by", "`--to`", "written as", "usual block"), rows)
 

@@ -1,4 +1,4 @@
-"""OTLP among the trace formats: read, recorded calls and all, by what stands beside this file."""
+"""OTLP among the formats that traces are read from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _read(source: Source, fidelity: Fidelity) -> list[Member]:
 
 FORMAT = Format(
     name="otlp",
-    title="OpenTelemetry spans (OTLP)",
+    title="OTLP",
     told_by="`resourceSpans`, in JSON, or spans in protobuf",
     looks_like=_looks_like_otlp,
     read=_read,

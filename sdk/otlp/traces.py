@@ -6,6 +6,8 @@
 3. They are played to a recorder (`playing.py`), so that what prompts share, who went on from whom and what the client did
    in between is found as in any recording: content is digested with a key that is then forgotten. Where spans hold no
    content, what prompts share is assumed (`assumed.py`), and marked so.
+
+Spans that were made of a trace of ours (`spans_of_trace.py`) give that trace again.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from functools import partial
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.hashing import new_key
-from rotoscope.recorder.marks import from_zero
+from rotoscope.recorder.told import from_zero
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.sdk.otlp import bodies, spellings
 from rotoscope.sdk.otlp.assumed import Assumption
@@ -27,6 +29,7 @@ from rotoscope.sdk.otlp.lines import Laid, Line, Node, laid_out
 from rotoscope.sdk.otlp.playing import Player
 from rotoscope.sdk.otlp.reading import read_spans
 from rotoscope.sdk.otlp.spans import Span
+from rotoscope.sdk.otlp.trace_of_spans import is_ours, trace_of_spans
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.forest import normalise
@@ -62,21 +65,25 @@ UNFINISHED = Aspect("calls that had not ended", "approximated", "as lost in flig
 UNSIZED = Aspect("calls without usage and content", "lost", "nothing tells how long they are")
 REFUSED = Aspect("calls that the server refused", "lost", "they were not sent again", "calls")
 STRAYS = Aspect("tools and embeddings outside of any run", "lost", "their spans stand alone", "spans")
+OURS = Aspect("traces that spans were made of", "kept", "each to every field", "traces")
+BESIDE_OURS = Aspect(
+    "spans beside those that were made of traces", "lost", "read them from a file of their own", "spans"
+)
 REPEATED = Aspect("spans that stand in the file more than once", "kept", "the one that has ended last", "spans")
 TEXT = Aspect("content", "lost", "it is never kept", "spans")
 MODELS = Aspect("names of models, tools and agents", "lost", "they are numbered", "traces")
 
 READ_ASPECTS = (
-    *(LENGTHS, TIMES, TOOLS, BRANCHES, DOUBLES, REPEATED),
+    *(OURS, LENGTHS, TIMES, TOOLS, BRANCHES, DOUBLES, REPEATED),
     *(CONTENT, ASSUMED, ESTIMATED, ORPHANS, LOOSE, UNFINISHED),
-    *(OPAQUE, UNSIZED, REFUSED, STRAYS, TEXT, MODELS),
+    *(OPAQUE, UNSIZED, REFUSED, STRAYS, BESIDE_OURS, TEXT, MODELS),
 )
 
 
 def read(source: Source, fidelity: Fidelity) -> list[Member]:
     """Read the runs of a file; raise TraceError where it is damaged, or tells of no call."""
     try:
-        return _members(read_spans(source), fidelity)
+        return _members(_once(read_spans(source), fidelity), fidelity)
     except TraceError as error:
         raise error.at(source.name) from error.__cause__
 
@@ -92,7 +99,21 @@ class _Run:
 
 
 def _members(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
-    spans = _once(spans, fidelity)
+    by_trace: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        by_trace[span.trace_id].append(span)
+    ours = {trace_id: told for trace_id, told in by_trace.items() if is_ours(told)}
+    fidelity.note(OURS, len(ours))
+    others = [span for span in spans if span.trace_id not in ours]
+    if not ours:
+        return _members_of_others(others, fidelity)
+    fidelity.note(BESIDE_OURS, len(others))
+    return [
+        trace_of_spans(told, name=str(number) if len(ours) > 1 else "") for number, told in enumerate(ours.values())
+    ]
+
+
+def _members_of_others(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
     by_key = {key_of(span): span for span in spans}
     parents = {key_of(span): by_key[above] for span in spans if (above := (span.trace_id, span.parent_id)) in by_key}
     fidelity.note(ORPHANS, sum(bool(span.parent_id) and key_of(span) not in parents for span in spans))

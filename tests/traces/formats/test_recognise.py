@@ -19,7 +19,7 @@ from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dum
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
 from rotoscope.traces.formats import read_trtllm, read_weka
 from rotoscope.traces.formats.recognise import open_trace, open_traces
-from rotoscope.traces.formats.registry import FORMATS
+from rotoscope.traces.formats.registry import all_formats
 from rotoscope.traces.formats.source import HEAD_BYTES
 from rotoscope.traces.journal import JournalHeader, JournalWriter
 
@@ -84,7 +84,7 @@ def test_anything_else_is_refused_by_name(tmp_path: Path, data: bytes, found: st
     with pytest.raises(TraceError) as caught:
         open_trace(path)
 
-    titles = "" if "empty" in found else f" ({', '.join(known.title for known in FORMATS)})"
+    titles = "" if "empty" in found else f" ({', '.join(known.title for known in all_formats())})"
     assert str(caught.value) == f"{path}: expected a trace{titles}, found {found}"
     assert caught.value.exit_code == 2
 

@@ -1,0 +1,123 @@
+"""Traces of spans: runs, prefixes with and without content, tools, branches, and what is told of what was lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from otlp_spans import Span, agent, calls_of, chat, file_of, members_of, tool, trace_of
+
+from rotoscope.traces import save
+from rotoscope.traces.errors import TraceError
+from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.model import Prefix, ToolCall
+
+
+def parts(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def said(*messages: dict[str, Any], answer: str) -> dict[str, str]:
+    return {
+        "gen_ai.input.messages": json.dumps(messages),
+        "gen_ai.output.messages": json.dumps([parts("assistant", answer)]),
+    }
+
+
+def chain() -> list[Span]:
+    """Return an agent of three calls that each go on from the one before, and a tool."""
+    top = agent(at=(0, 10))
+    return [
+        top,
+        chat(100, 10, {"gen_ai.response.finish_reasons": ["tool_calls"]}, at=(0, 1), parent=top),
+        tool("search", at=(1.25, 1.75), parent=top),
+        chat(150, 20, at=(2, 3), parent=top),
+        chat(180, 5, at=(4, 5), parent=top),
+    ]
+
+
+def test_calls_without_content_are_assumed_to_go_on_from_one_another() -> None:
+    first, second, third = calls_of(*chain())
+
+    assert first.prefix == Prefix(None, 0, "opaque", high=100)
+    assert second.prefix == Prefix(0, 110, "assumed", low=0, high=150)
+    assert third.prefix == Prefix(1, 170, "assumed", low=0, high=180)
+    assert [call.prompt_tokens for call in (first, second, third)] == [100, 150, 180]
+    assert [call.completion_tokens for call in (first, second, third)] == [10, 20, 5]
+
+
+def test_a_tool_is_timed_by_its_span_behind_the_call_that_asked() -> None:
+    trace = trace_of(*chain())
+
+    (ran,) = [event for event in trace.events if isinstance(event, ToolCall)]
+    assert (ran.at_ms, ran.duration_ms, ran.call, ran.time_source) == (1250.0, 500.0, 0, "sdk")
+    assert next(trace.calls()).tool_calls == (ran.tool_name,)
+
+
+def test_a_prompt_that_is_shorter_than_what_went_before_begins_anew() -> None:
+    top = agent(at=(0, 10))
+    spans = [chat(tokens, 10, at=(at, at + 0.5), parent=top) for at, tokens in enumerate((100, 200, 50, 70, 250))]
+
+    prefixes = [call.prefix for call in calls_of(top, *spans)]
+
+    assert [prefix.of for prefix in prefixes] == [None, 0, None, 2, 1]
+    assert prefixes[2] == Prefix(None, 0, "opaque", high=50)
+
+
+def test_content_tells_what_prompts_share() -> None:
+    top = agent(at=(0, 10))
+    system, asked = parts("system", "You are a good help. " * 20), parts("user", "What is the weather?")
+    again = parts("user", "And tomorrow?")
+    spans = [
+        chat(100, 10, said(system, asked, answer="It rains."), at=(0, 1), parent=top),
+        chat(
+            130, 10, said(system, asked, parts("assistant", "It rains."), again, answer="Sun."), at=(2, 3), parent=top
+        ),
+        chat(90, 10, said(system, again, answer="Of what?"), at=(4, 5), parent=top),
+    ]
+
+    trace = trace_of(top, *spans)
+
+    first, second, third = trace.calls()
+    assert second.prefix.of == 0
+    assert second.prefix.source == "text"
+    assert second.prefix.tokens >= 100
+    assert first.prefix.of == third.prefix.of == "s0"
+    assert 0 < third.prefix.tokens < 90
+
+
+def test_no_content_and_no_name_is_in_the_trace(tmp_path: Any) -> None:
+    fidelity = Fidelity()
+    told = said(parts("system", "a canary1"), parts("user", "a canary2"), answer="a canary3")
+    top = agent(at=(0, 9)) | {"name": "canary4"}
+    spans = [chat(50, 5, {**told, "gen_ai.conversation.id": "canary5"}, at=(0, 1), parent=top)]
+    spans.append(tool("canary6", {"gen_ai.tool.call.arguments": "canary7"}, at=(2, 3), parent=top))
+
+    save(trace_of(top, *spans, fidelity=fidelity), tmp_path / "one.trace.json")
+
+    assert b"canary" not in (tmp_path / "one.trace.json").read_bytes()
+    assert "canary" not in "".join(fidelity.lines())
+
+
+def test_the_same_file_gives_the_same_trace() -> None:
+    spans = chain()
+
+    assert trace_of(*spans) == trace_of(*spans)
+
+
+def test_traces_of_one_file_are_runs_on_one_clock() -> None:
+    other = "1" * 32
+    late = chat(10, 1, at=(7, 8), parent=agent(at=(6, 9), trace=other))
+    data = file_of(*chain(), late)
+
+    one, two = members_of(data)
+
+    assert (one.name, two.name) == ("0", "1")
+    assert (one.start_ms, two.start_ms) == (0.0, 7000.0)
+    assert (one.ranks, two.ranks) == ((0, 1, 2), (3,))
+
+
+def test_a_file_without_calls_is_refused() -> None:
+    with pytest.raises(TraceError, match=r"^spans.json: expected spans of model calls, found none$"):
+        members_of(file_of(agent(at=(0, 1))))
