@@ -1,1 +1,1 @@
-"""OpenTelemetry spans of runs: written from a trace, and the names that spans have."""
+"""OpenTelemetry spans of runs: written from a trace, and read as one, whoever wrote them."""

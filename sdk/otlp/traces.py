@@ -20,8 +20,8 @@ from functools import partial
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.hashing import new_key
-from rotoscope.recorder.told import from_zero
 from rotoscope.recorder.recorder import Recorder
+from rotoscope.recorder.told import from_zero
 from rotoscope.sdk.otlp import bodies, spellings
 from rotoscope.sdk.otlp.assumed import Assumption
 from rotoscope.sdk.otlp.calls import ModelCall, fold_calls, key_of

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from otlp_spans import Span, agent, calls_of, chat, file_of, members_of, tool, trace_of
 
+from rotoscope.sdk.otlp.written_formats import span_formats
+from rotoscope.testing import make_trace
 from rotoscope.traces import save
+from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.model import Prefix, ToolCall
@@ -121,3 +124,16 @@ def test_traces_of_one_file_are_runs_on_one_clock() -> None:
 def test_a_file_without_calls_is_refused() -> None:
     with pytest.raises(TraceError, match=r"^spans.json: expected spans of model calls, found none$"):
         members_of(file_of(agent(at=(0, 1))))
+
+
+@pytest.mark.parametrize("name", ["otlp", "otlp-protobuf"])
+@pytest.mark.parametrize("several", [False, True])
+def test_spans_that_were_made_of_traces_are_those_traces_again(name: str, several: bool) -> None:
+    (written,) = [one for one in span_formats(None, version="0") if one.name == name]
+    traces = [make_trace(turns=3), make_trace(turns=2)] if several else [make_trace(turns=3)]
+    members = [Member(name=str(number), trace=trace) for number, trace in enumerate(traces)]
+    assert written.write_corpus is not None
+
+    data = b"".join(written.write_corpus(members, Fidelity(), block_size=1))
+
+    assert [member.trace for member in members_of(data)] == traces
