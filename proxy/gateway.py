@@ -21,11 +21,11 @@ from yarl import URL
 
 from rotoscope.proxy.count import Counting
 from rotoscope.proxy.door import Door
-from rotoscope.proxy.encodings import Undecodable, decoded
 from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.paths import CONTROL, Target, split
 from rotoscope.proxy.relay import Relay, gateway_error
 from rotoscope.proxy.upstream import MAX_HEADER_BYTES, Upstream
+from rotoscope.recorder.encodings import Undecodable, decoded
 from rotoscope.recorder.exchange import Exchange
 from rotoscope.recorder.recorded_run import Run
 from rotoscope.traces.errors import UnusableInput

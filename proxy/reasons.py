@@ -7,7 +7,7 @@ import ssl
 
 import aiohttp
 
-from rotoscope.proxy.encodings import Undecodable
+from rotoscope.recorder.encodings import Undecodable
 
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorCertificateError, "its TLS certificate is not accepted"),

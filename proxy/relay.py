@@ -18,9 +18,9 @@ from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 from yarl import URL
 
-from rotoscope.proxy.encodings import Decoder, Undecodable, decoder_of
 from rotoscope.proxy.headers import OF_THE_GATEWAY, TO_THE_GATEWAY, end_to_end, in_one_spelling
 from rotoscope.proxy.reasons import reason_of
+from rotoscope.recorder.encodings import Decoder, Undecodable, decoder_of
 from rotoscope.recorder.exchange import Exchange
 
 LARGE_BODY_BYTES = 1 << 20

@@ -41,6 +41,16 @@ _OTHER_DIALECTS = {
 """What a model answers too, by how the path ends."""
 
 
+def may_concern(path: str, body: bytes) -> bool:
+    """Tell whether a recorder has anything to do with a request, by its path without query.
+
+    Who hears requests to servers of any kind asks before it begins a run.
+    """
+    path = path.rstrip("/")
+    is_other = path.endswith(tuple(_OTHER_DIALECTS)) or changed_conversation(path, body) is not None
+    return is_other or dialect_of(path) is not None or is_embedding(path) or begins_empty(path, body)
+
+
 class Recorder:
     """Record one run."""
 

@@ -17,7 +17,6 @@ from mitmproxy.proxy import server_hooks
 from multidict import CIMultiDict
 
 from rotoscope.proxy.count import Counting
-from rotoscope.proxy.encodings import Undecodable, decoded
 from rotoscope.proxy.gateway import FindsRuns, Notice
 from rotoscope.proxy.headers import TO_THE_GATEWAY
 from rotoscope.proxy.intercept.again import Again, Came
@@ -25,6 +24,7 @@ from rotoscope.proxy.intercept.behind import Behind, goes_through_another
 from rotoscope.proxy.intercept.hosts import Hosts
 from rotoscope.proxy.intercept.opening import Opening
 from rotoscope.proxy.intercept.tap import Tap
+from rotoscope.recorder.encodings import Undecodable, decoded
 
 _STREAMED = ("multipart/", "audio/", "image/", "application/grpc", "application/connect+", "application/octet-stream")
 """Kinds of requests that are no calls, and that may be answered while they come."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rotoscope.proxy.encodings import Decoder, Undecodable, decoder_of
 from rotoscope.proxy.intercept.again import Came
 from rotoscope.proxy.relay import REFUSING
+from rotoscope.recorder.encodings import Decoder, Undecodable, decoder_of
 from rotoscope.recorder.exchange import Exchange
 from rotoscope.recorder.recorded_run import Run
 

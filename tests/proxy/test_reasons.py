@@ -6,8 +6,8 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from rotoscope.proxy.encodings import Undecodable
 from rotoscope.proxy.reasons import reason_of
+from rotoscope.recorder.encodings import Undecodable
 
 
 def connector_error(cause: OSError) -> aiohttp.ClientConnectorError:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from rotoscope.proxy import encodings
-from rotoscope.proxy.encodings import Undecodable, decoded, decoder_of
+from rotoscope.recorder import encodings
+from rotoscope.recorder.encodings import Undecodable, decoded, decoder_of
 
 TEXT = b"what was said " * 20_000
 

@@ -1,0 +1,44 @@
+"""One thing at a time, whichever thread does it: a recorder is not made for more.
+
+What comes up in the midst of another thing in the same thread, as when the garbage collector closes a response there, is
+done behind it. A process that is forked begins anew, as whoever was at it is not there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Lets things be done one after another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._whose = 0
+        self._put_off: deque[Callable[[], object]] = deque()
+
+    def take(self, act: Callable[[], T], *, otherwise: T) -> T:
+        """Do something when it is its turn and return what comes of it; `otherwise` where it has to be done later."""
+        me = threading.get_ident()
+        if self._whose == me:
+            self._put_off.append(act)
+            return otherwise
+        with self._lock:
+            self._whose = me
+            try:
+                return act()
+            finally:
+                while self._put_off:
+                    self._put_off.popleft()()
+                self._whose = 0
+
+    def begin_anew(self) -> None:
+        """Forget who is at it, in a process that was forked."""
+        self._lock = threading.Lock()
+        self._whose = 0
+        self._put_off.clear()
