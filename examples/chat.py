@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from openai import AsyncOpenAI
@@ -103,6 +104,14 @@ def whole(completion: ChatCompletion) -> Answer:
         if call.type == "function":
             answer.calls[index] = ToolCall(call.id, call.function.name, call.function.arguments)
     return answer
+
+
+def conversation(system: Path, user: str) -> list[ChatCompletionMessageParam]:
+    """Begin a conversation, with the text of a file as its system prompt."""
+    return [
+        {"role": "system", "content": system.read_text(encoding="utf-8")},
+        {"role": "user", "content": user},
+    ]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from examples.agentic_rag import script as agentic_rag
+from examples.deep_research import script as deep_research
+from examples.iterative_research import script as iterative_research
 from examples.react import script as react
 from examples.tree_of_thought import script as tree_of_thought
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, RandomModel
@@ -28,7 +30,7 @@ class Script(Protocol):
         ...
 
 
-SCRIPTS: Sequence[Script] = (react, tree_of_thought, agentic_rag)
+SCRIPTS: Sequence[Script] = (react, deep_research, iterative_research, tree_of_thought, agentic_rag)
 
 
 def answer(request: ModelRequest) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +26,8 @@ class Asked:
     async def __call__(
         self, messages: Sequence[ChatCompletionMessageParam], tools: Sequence[ChatCompletionToolParam] = ()
     ) -> Answer:
-        """Return what the function says."""
+        """Return what the function says; other conversations have their turn before."""
+        await asyncio.sleep(0)
         body = parse(ChatBody, {"messages": list(messages), **({"tools": list(tools)} if tools else {})})
         request = simulator.ModelRequest(
             np.empty(0, np.uint32), messages=messages_of(body), tools=tuple(body.tools or ()), seed=self.seed

@@ -141,6 +141,11 @@ class Library:
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a text that say something, lower case, without the s of a plural."""
-    words = re.findall(r"[a-z0-9]+", text.lower())
-    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words if word not in STOP_WORDS]
+    """Return the words of a text that say something, lower case and in the singular, as far as the ending tells."""
+    return [singular(word) for word in re.findall(r"[a-z0-9]+", text.lower()) if word not in STOP_WORDS]
+
+
+def singular(word: str) -> str:
+    if len(word) < 4 or not word.endswith("s") or word.endswith("ss"):
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") else word[:-1]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from captured_simulator import Ids, Place, lengths_of, replayed
-from clients.truth import common
-from forest_truth import Truth
+from replayed_traces import Replayed, awaited, check_order, check_prefixes, replay_once
 from typer.testing import CliRunner
 
 from rotoscope.cli import app
-from rotoscope.traces import Call, ParallelEnd, ParallelStart, Trace, dumps, load
+from rotoscope.traces import ParallelStart, dumps, load
 from rotoscope.traces.audit import audit
-from rotoscope.traces.model import Branch, ToolCall
+from rotoscope.traces.model import ToolCall
 from scripts.example_traces.catalogue import EXAMPLES
 from scripts.example_traces.table import COLD, FOLDER, figures, files, rows_of
 
@@ -50,66 +45,18 @@ def test_no_name_is_in_a_trace(path: Path) -> None:
     assert {event.tool_name[:4] for event in load(path).events if isinstance(event, ToolCall)} == {"tool"}
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """All traces, replayed once each, one after the other."""
-
-    traces: list[Trace]
-    prompts: dict[Place, Ids]
-    ran: dict[Place, tuple[float, float]]
-    """When each call began and ended, in seconds."""
-
-
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
-    traces, folder = list(map(load, FILES)), tmp_path_factory.mktemp("replay")
-    prompts = asyncio.run(replayed(traces, folder, lambda ids: ids))
-    lines = map(json.loads, (folder / "results.jsonl").read_bytes().splitlines())
-    ran = {
-        Place(line["session"], line["call"]): (line["start_s"], line["start_s"] + line["latency_s"]) for line in lines
-    }
-    return Replayed(traces, prompts, ran)
+    return replay_once(list(map(load, FILES)), tmp_path_factory.mktemp("replay"))
 
 
 def test_prompts_have_their_lengths_and_share_what_the_traces_say(replay: Replayed) -> None:
-    truth = Truth.of(replay.traces, len(replay.traces))
-    domains = {Place(session, call.call): call.domain for session, call in calls_of(replay.traces)}
-
-    assert {place: len(ids) for place, ids in replay.prompts.items()} == lengths_of(replay.traces)
-    for a, b in combinations(sorted(replay.prompts), 2):
-        expected = truth.common(("session", *a), ("session", *b)) if domains[a] == domains[b] else 0
-        one, other = replay.prompts[a], replay.prompts[b]
-        assert common(one, other) == min(expected, len(one), len(other)), (a, b)
-
-
-def calls_of(traces: Sequence[Trace]) -> Iterator[tuple[int, Call]]:
-    for session, trace in enumerate(traces):
-        yield from ((session, call) for call in trace.calls())
+    check_prefixes(replay)
 
 
 def test_no_call_begins_before_what_it_waits_for_has_ended(replay: Replayed) -> None:
-    awaited = {
-        Place(n, a): {Place(n, b) for b in of} for n, trace in enumerate(replay.traces) for a, of in waits(trace)
-    }
-
-    early = [(a, b) for a, of in awaited.items() for b in of if replay.ran[a][0] < replay.ran[b][1]]
-    assert early == []
-    assert sum(len(of) > 1 for of in awaited.values()) >= len(AGENTS)
-
-
-def waits(trace: Trace) -> Iterator[tuple[int, set[int]]]:
-    """Yield each call with those that have to end before: the one before in its branch, and the last ones of its joins."""
-    last: dict[Branch | None, set[int]] = {None: set()}
-    for event in trace.events:
-        match event:
-            case ParallelStart():
-                last |= {(event.region, index): last[event.branch] for index in range(event.num_branches)}
-            case ParallelEnd():
-                joined = [calls for branch, calls in last.items() if branch and branch[0] == event.region]
-                last[event.branch] = last[event.branch].union(*joined)
-            case Call():
-                yield event.call, last[event.branch]
-                last[event.branch] = {event.call}
+    check_order(replay)
+    assert sum(len(of) > 1 for of in awaited(replay.traces).values()) >= len(AGENTS)
 
 
 @each_trace

@@ -59,7 +59,7 @@ def test_documents_are_loaded_with_title_and_paragraphs(tmp_path: Path) -> None:
 
 
 def test_plurals_and_case_do_not_matter() -> None:
-    assert terms("The Bells of a gas-works") == ["bell", "gas", "work"]
+    assert terms("The Bells of a gas-works, and batteries of glass") == ["bell", "gas", "work", "battery", "glass"]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""An iterative research agent, whose prompt is made anew each round; see README.md."""

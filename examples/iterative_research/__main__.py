@@ -1,0 +1,7 @@
+"""Run the agent."""
+
+import sys
+
+from .agent import main
+
+sys.exit(main())
