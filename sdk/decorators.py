@@ -8,6 +8,7 @@ the trace, but has a span all the same.
 from __future__ import annotations
 
 import functools
+import os
 import secrets
 from collections.abc import Callable
 from contextvars import Token
@@ -15,6 +16,7 @@ from typing import Any, TypeVar, overload
 
 from rotoscope.recorder.marks import ToolMark
 from rotoscope.sdk import recordings
+from rotoscope.sdk.recordings import open_agents
 from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
 from rotoscope.sdk.spans import Span, begin_span
 from rotoscope.sdk.wrapping import Opened, wrapped
@@ -90,17 +92,22 @@ class _Inside:
 class _Agent(_Inside):
     """What is around one run of an agent."""
 
-    __slots__ = ("_line", "_region")
+    __slots__ = ("_line", "_process", "_region")
 
     def __init__(self, scope: Scope | None, span: Span | None, *, ends: Line | None, region: str = "") -> None:
         super().__init__(scope, span)
-        self._line, self._region = ends, region
+        self._line, self._region, self._process = ends, region, os.getpid()
+        if ends is not None:
+            open_agents.add(self)
 
     def end(self, error: BaseException | None) -> None:
+        if self._process != os.getpid():  # forked within the agent, which goes on in the process that began it
+            return
         if self._span is not None:
             self._span.end(error)
         if self._line is None:
             return
+        open_agents.discard(self)
         if self._line.parent is None:
             self._line.run.end()
         else:
@@ -108,7 +115,7 @@ class _Agent(_Inside):
 
 
 def _open_agent(name: str) -> _Agent:
-    span, above = begin_span("invoke_agent", name), current_scope()
+    span, above = begin_span("invoke_agent", name), current_scope() or recordings.scope_of_parent()
     if above is None:
         run = recordings.begin_run()
         line = None if run is None else Line(run)

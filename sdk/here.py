@@ -8,7 +8,12 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from rotoscope.recorder.identity import BRANCH_HEADER, PARENT_HEADER, RUN_HEADER
+from rotoscope.recorder.variables import PARENT_VARIABLE
 from rotoscope.sdk.scopes import Line, Scope, current_scope
+from rotoscope.sdk.spans import current_traceparent
+
+TRACEPARENT_VARIABLE = "TRACEPARENT"
+"""Where programs look for the span that began their process."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,6 +32,21 @@ class CurrentRun:
         """Return what tells a gateway who sends a request, for a client that `instrument` does not know."""
         self._scope.called()
         return headers_of(self._scope.line)
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which agents of another process take part: `env={**os.environ, **run.environment()}`.
+
+        Its outermost agents stand below the one that asks. Without a recording that processes can share there are none.
+        """
+        self._scope.called()
+        line = self._scope.line
+        shared = line.run.environment()
+        traceparent = current_traceparent()
+        return {
+            **shared,
+            PARENT_VARIABLE: line.name,
+            **({TRACEPARENT_VARIABLE: traceparent} if traceparent else {}),
+        }
 
     def wrap(self, function: Callable[P, T]) -> Callable[P, T]:
         """Return the function such that it runs here, whichever thread calls it."""

@@ -2,9 +2,59 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
+from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE
+from rotoscope.sdk import recordings
+from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of
+from rotoscope.sdk.runs import Recording
 
-def instrument(*, folder: Path | str | None = None, gateway: str | None = None) -> None:
-    """Record this process: into a folder, or by a gateway that stands at a base URL."""
-    raise NotImplementedError
+
+def instrument(*, gateway: str | None = None, folder: Path | str | None = None) -> None:
+    """Record this process: by a gateway that stands at a base URL, or into a folder.
+
+    Under `rotoscope record` its gateway records whatever is given here, and with nothing given what the environment leads
+    to, if anything. Raises UnusableInput where the gateway has no URL, or both are given.
+    """
+    from rotoscope.traces.errors import UnusableInput
+
+    if gateway is not None and folder is not None:
+        raise UnusableInput("expected gateway= or folder=, not both")
+    if recordings.is_disabled():
+        return
+    try:
+        chosen = _chosen(gateway, folder)
+    except NoGateway as error:
+        raise UnusableInput(str(error)) from error
+    if chosen is not None:
+        recordings.record_by(chosen)
+
+
+def _chosen(gateway: str | None, folder: Path | str | None) -> Recording | None:
+    """Return what is to record; raise NoGateway where a gateway is none."""
+    by_environment = gateway_of(os.environ)
+    if by_environment is not None and by_environment.is_of_command:
+        return _by_gateway(by_environment)
+    if gateway is not None:
+        return _by_gateway(gateway_at(gateway, os.environ.get(TOKEN_VARIABLE, "")), {GATEWAY_VARIABLE: gateway})
+    if folder is not None:
+        raise NotImplementedError
+    return None if by_environment is None else _by_gateway(by_environment)
+
+
+def recording_by_environment(environment: Mapping[str, str]) -> Recording | None:
+    """Return what records where nobody says so but the environment; raise NoGateway where it is wrong."""
+    chosen = gateway_of(environment)
+    return None if chosen is None else _by_gateway(chosen)
+
+
+def _by_gateway(gateway: Gateway, environment: Mapping[str, str] = {}) -> Recording:
+    """Record by a gateway, and let HTTP clients tell it who sends."""
+    from rotoscope.sdk.gateway_recording import GatewayRecording
+
+    now = recordings.current_recording()
+    if isinstance(now, GatewayRecording) and now.gateway == gateway:
+        return now
+    return GatewayRecording(gateway, environment)

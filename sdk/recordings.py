@@ -1,12 +1,28 @@
-"""What records in this process, if anything does; decorators ask here whether there is anything to do."""
+"""What records in this process, if anything does; decorators ask here whether there is anything to do.
+
+Until somebody says what records, that is what the environment leads to. It is looked at when the first agent or tool
+runs, so that a program may set it before, and nothing is sent before there is something to tell.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 
+from rotoscope.recorder.variables import DISABLED_VARIABLE, PARENT_VARIABLE
+from rotoscope.sdk.gateways import NoGateway
 from rotoscope.sdk.runs import Recording, Run
+from rotoscope.sdk.scopes import Line, Scope
+
+_log = logging.getLogger(__name__)
+
+open_agents: set[object] = set()
+"""Agents of this process that have begun and not ended, but for those that stand on the line of others."""
 
 _recording: Recording | None = None
+_is_decided = False
+_is_off = False
 _modules = sys.modules
 
 
@@ -14,8 +30,20 @@ def is_on() -> bool:
     """Tell whether anybody wants to know what agents do: a recording, or a tracer provider."""
     if _recording is not None:
         return True
+    if not _is_decided and _decide():
+        return True
     trace = _modules.get("opentelemetry.trace")  # as has_provider does; a call less, as this stands before every tool
-    return trace is not None and getattr(trace, "_TRACER_PROVIDER", trace) is not None
+    return trace is not None and getattr(trace, "_TRACER_PROVIDER", trace) is not None and not _is_off
+
+
+def is_off() -> bool:
+    """Tell whether decorators are to do nothing, spans included."""
+    return _is_off
+
+
+def is_disabled() -> bool:
+    """Tell whether the environment says so."""
+    return os.environ.get(DISABLED_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
 
 
 def current_recording() -> Recording | None:
@@ -25,10 +53,44 @@ def current_recording() -> Recording | None:
 
 def record_by(recording: Recording | None) -> None:
     """Let runs that begin from now on be recorded."""
-    global _recording
-    _recording = recording
+    global _recording, _is_decided
+    _recording, _is_decided = recording, True
 
 
 def begin_run() -> Run | None:
     """Begin a run; None where nothing records."""
     return None if _recording is None else _recording.begin_run()
+
+
+def scope_of_parent() -> Scope | None:
+    """Return what all of this process is inside of: a line of the process that began it, where the environment says so."""
+    parent = os.environ.get(PARENT_VARIABLE)
+    if not parent or _recording is None:
+        return None
+    run = _recording.join_run()
+    return None if run is None else Scope(Line(run, parent))
+
+
+def _decide() -> bool:
+    """Look at the environment, once; tell whether something records."""
+    global _recording, _is_decided, _is_off
+    if is_disabled():
+        _is_off = True
+    else:
+        _recording = _by_environment()
+    _is_decided = True
+    return _recording is not None
+
+
+def _by_environment() -> Recording | None:
+    try:
+        from rotoscope.sdk.instrumenting import recording_by_environment
+
+        return recording_by_environment(os.environ)
+    except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+        _log.warning("agents are not recorded: %s", error if isinstance(error, NoGateway) else type(error).__name__)
+        return None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=open_agents.clear)

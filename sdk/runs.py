@@ -20,12 +20,18 @@ class Run(Protocol):
     def end(self) -> None:
         """End it."""
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which another process takes part in it; none where that cannot be."""
+
 
 class Recording(Protocol):
     """What records the runs of this process. None of this raises."""
 
     def begin_run(self) -> Run:
         """Begin a run."""
+
+    def join_run(self) -> Run | None:
+        """Take part in the run of the process that began this one; None where that cannot be."""
 
     def flush(self, timeout_s: float) -> None:
         """Wait until everything that was told has arrived."""

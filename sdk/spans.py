@@ -9,6 +9,8 @@ import logging
 import sys
 from typing import Protocol
 
+from rotoscope.sdk import recordings
+
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +52,7 @@ def has_provider() -> bool:
 
 def begin_span(operation: str, name: str, *, parent: Span | None = None) -> Span | None:
     """Begin a span below `parent`, else below the current one; None without a provider. Never raises."""
-    if not has_provider():
+    if not has_provider() or recordings.is_off():
         return None
     try:
         from rotoscope.sdk.live_spans import begun
@@ -59,3 +61,19 @@ def begin_span(operation: str, name: str, *, parent: Span | None = None) -> Span
     except Exception as error:  # noqa: BLE001 - the agent must not be hurt
         counts.lose(error)
         return None
+
+
+def current_traceparent() -> str:
+    """Return the current span as the header `traceparent` names it, by the propagator of the process; else nothing.
+
+    Never raises. What else a propagator tells, such as baggage, is the agent's own.
+    """
+    propagate = sys.modules.get("opentelemetry.propagate")
+    if propagate is None or not has_provider() or recordings.is_off():
+        return ""
+    carrier: dict[str, str] = {}
+    try:
+        propagate.inject(carrier)
+    except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+        counts.lose(error)
+    return carrier.get("traceparent", "")

@@ -31,6 +31,9 @@ class HeardRun:
     def end(self) -> None:
         self.ended += 1
 
+    def environment(self) -> dict[str, str]:
+        return {}
+
 
 class HeardRecording:
     """A recording in memory."""
@@ -41,6 +44,9 @@ class HeardRecording:
     def begin_run(self) -> HeardRun:
         self.runs.append(HeardRun())
         return self.runs[-1]
+
+    def join_run(self) -> None:
+        return None
 
     def flush(self, timeout_s: float) -> None:
         pass

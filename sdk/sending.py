@@ -1,0 +1,231 @@
+"""What agents tell, on its way to a gateway: a queue, and one thread that posts what is in it.
+
+Telling never waits and never raises. What the queue has no room for is dropped and counted, and so is what the gateway
+does not take in a few tries. A process that is forked begins with an empty queue and a thread of its own; all that is
+shared between threads can be put into from anywhere, also from a signal's handler or while garbage is collected.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import secrets
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote
+
+from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
+from rotoscope.recorder.marks import Mark
+from rotoscope.sdk.gateways import Gateway
+from rotoscope.sdk.scopes import clock
+from rotoscope.sdk.written_marks import batch_of
+
+if TYPE_CHECKING:
+    from rotoscope.sdk.posting import Poster
+
+_log = logging.getLogger(__name__)
+
+MOST_WAITING = 20_000
+"""Marks that wait to be sent; more are dropped."""
+MOST_AT_ONCE = 200
+LINGER_S = 0.05
+"""How long a batch waits for more."""
+MOST_TRIES = 8
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+EXIT_S = 2.0
+"""How long the end of the process may be held up."""
+
+Item: TypeAlias = "tuple[str, Mark | None] | threading.Event"
+"""A mark of a run, the end of a run, or somebody who waits until all before has been sent."""
+
+
+class Sender:
+    """Sends what agents of this process tell."""
+
+    def __init__(self, gateway: Gateway, *, unended: Callable[[], int] = lambda: 0) -> None:
+        """Send to a gateway; `unended` tells at exit how many agents have not ended."""
+        self._gateway = gateway
+        self._unended = unended
+        self._is_registered = False
+        self._begin()
+        _senders.add(self)
+
+    def _begin(self) -> None:
+        """Begin with nothing, as a process that was forked does, whatever threads were doing then."""
+        self._queue: SimpleQueue[Item] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._poster: Poster | None = None
+        self._hurry = threading.Event()
+        self._teller = secrets.token_hex(8)
+        self._batches = 0
+        self._sending = 0
+        self._said: set[str] = set()
+        self.dropped = 0
+        """Marks that the gateway did not get."""
+
+    def put(self, run: str, mark: Mark | None) -> None:
+        """Send a mark of a run, or its end. Never raises."""
+        try:
+            if mark is not None and self._queue.qsize() >= MOST_WAITING:
+                self._drop(1, "more is told than can be sent")
+                return
+            self._queue.put((run, mark))
+            if self._thread is None:
+                self._start()
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            self._say(f"nothing can be sent ({type(error).__name__})")
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was put has been sent or given up; tell whether it was. Never raises."""
+        if self._thread is None and self._queue.empty():
+            return True
+        done = threading.Event()
+        self._queue.put(done)
+        return done.wait(timeout_s)
+
+    def close(self) -> None:
+        """Send what is left as the process ends, in little time, and tell what was not told. Never raises."""
+        self._hurry.set()
+        if not self.flush(EXIT_S):
+            self.dropped += self._sending + self._queue.qsize()
+        unended = self._unended()
+        if unended or self.dropped:
+            self._say(
+                f"as the process ends: agents that have not ended: {unended}; marks that were dropped: {self.dropped}"
+            )
+
+    def begin_in_child(self) -> None:
+        """Forget what the process had that this one was forked from."""
+        poster = self._poster
+        self._begin()
+        if poster is not None:
+            poster.leave()
+
+    def _start(self) -> None:
+        """Start the thread, unless somebody is about to."""
+        if not self._starting.acquire(blocking=False):
+            return
+        try:
+            if self._thread is not None:
+                return
+            from rotoscope.sdk.posting import Poster  # here: a fork must not find the thread in the middle of an import
+
+            self._poster = Poster(self._gateway)
+            thread = threading.Thread(target=self._work, name="rotoscope", daemon=True)
+            thread.start()
+            self._thread = thread
+            self._register()
+        finally:
+            self._starting.release()
+
+    def _register(self) -> None:
+        """Be called as the process ends, which processes of `multiprocessing` do in a way of their own."""
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self.close)
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+            from multiprocessing.util import Finalize
+
+            Finalize(self, self.close, exitpriority=0)
+
+    def _work(self) -> None:
+        queue = self._queue
+        while True:
+            items = _taken(queue)
+            try:
+                self._send(items)
+            except Exception as error:  # noqa: BLE001 - the thread goes on whatever happens
+                self._drop(self._sending, f"a batch cannot be sent ({type(error).__name__})")
+            self._sending = 0
+            for item in items:
+                if isinstance(item, threading.Event):
+                    item.set()
+
+    def _send(self, items: Sequence[Item]) -> None:
+        marks: dict[str, list[Mark]] = {}
+        ended: list[str] = []
+        for item in items:
+            if isinstance(item, threading.Event):
+                continue
+            run, mark = item
+            if mark is None:
+                ended.append(run)
+            else:
+                marks.setdefault(run, []).append(mark)
+        self._sending = sum(map(len, marks.values()))
+        for run, of_run in marks.items():
+            self._send_marks(run, of_run)
+            self._sending -= len(of_run)
+        for run in ended:
+            self._deliver(f"runs/{quote(run, safe='')}/end", "", lambda: b"")
+
+    def _send_marks(self, run: str, marks: Sequence[Mark]) -> None:
+        number, self._batches = self._batches, self._batches + 1
+        status = self._deliver("marks", run, lambda: batch_of(marks, teller=self._teller, number=number, now_s=clock()))
+        if status != 200:
+            self._drop(len(marks), f"the gateway answers with status {status}" if status else "")
+
+    def _deliver(self, path: str, run: str, body: Callable[[], bytes]) -> int:
+        """Post until it is answered, for a while; return the status, 0 where there is none."""
+        assert self._poster is not None
+        headers = {"Content-Type": "application/json"}
+        headers |= {RUN_HEADER: run} if run else {}
+        headers |= {TOKEN_HEADER: self._gateway.token} if self._gateway.token else {}
+        pause_s = FIRST_PAUSE_S
+        for tries in range(MOST_TRIES):
+            if tries:
+                if self._hurry.wait(pause_s):
+                    break
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            try:
+                status = self._poster.post(f"{self._gateway.before}/_rotoscope/{path}", headers, body())
+            except Exception as error:  # noqa: BLE001 - whatever it is, the gateway did not answer
+                self._say(f"the gateway does not answer ({type(error).__name__}): it is tried again for a while")
+                continue
+            if status < 500:
+                return status
+            self._say(f"the gateway answers with status {status}: it is tried again for a while")
+        return 0
+
+    def _drop(self, marks: int, reason: str) -> None:
+        self.dropped += marks
+        if reason:
+            self._say(f"what agents tell is dropped: {reason}")
+
+    def _say(self, line: str) -> None:
+        """Tell each thing once."""
+        if line not in self._said:
+            self._said.add(line)
+            _log.warning("%s", line)
+
+
+def _taken(queue: SimpleQueue[Item]) -> list[Item]:
+    """Return what is in a queue, when there is something, and what comes soon after."""
+    items = [queue.get()]
+    until_s = clock() + LINGER_S
+    while len(items) < MOST_AT_ONCE and not isinstance(items[-1], threading.Event):
+        try:
+            items.append(queue.get(timeout=max(0.0, until_s - clock())))
+        except Empty:
+            break
+    return items
+
+
+_senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+
+
+def _begin_in_child() -> None:
+    for sender in list(_senders):
+        sender.begin_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_in_child)
