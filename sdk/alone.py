@@ -33,7 +33,7 @@ class Alone:
 
     def __init__(self, folder: Path, *, asks_usage: bool = True) -> None:
         """Begin; `asks_usage` lets response streams be asked for their usage where the client does not ask."""
-        self._folder = folder
+        self.folder = folder
         self._asks_usage = asks_usage
         self._lock = threading.Lock()
         self._campaign = _numbered_in_turn(Campaign())
@@ -52,9 +52,12 @@ class Alone:
     def begin_run(self) -> RunAlone:
         """Begin a run."""
         with self._lock:
-            run = RunAlone(begin_in(self._folder, self._campaign, numbers=self._numbers), self._end)
+            run = RunAlone(begin_in(self.folder, self._campaign, numbers=self._numbers), self._end)
             self._open.append(run)
         return run
+
+    def join_run(self) -> None:
+        """Return none: what another process records is in its own memory."""
 
     def flush(self, timeout_s: float) -> None:
         """Return at once: what is told is in the recorder when it has been told."""

@@ -10,6 +10,7 @@ from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE
 from rotoscope.sdk import recordings
 from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of
 from rotoscope.sdk.runs import Recording
+from rotoscope.sdk.transports.patching import listen
 
 
 def instrument(*, gateway: str | None = None, folder: Path | str | None = None) -> None:
@@ -40,7 +41,7 @@ def _chosen(gateway: str | None, folder: Path | str | None) -> Recording | None:
     if gateway is not None:
         return _by_gateway(gateway_at(gateway, os.environ.get(TOKEN_VARIABLE, "")), {GATEWAY_VARIABLE: gateway})
     if folder is not None:
-        raise NotImplementedError
+        return _alone(Path(folder))
     return None if by_environment is None else _by_gateway(by_environment)
 
 
@@ -52,9 +53,23 @@ def recording_by_environment(environment: Mapping[str, str]) -> Recording | None
 
 def _by_gateway(gateway: Gateway, environment: Mapping[str, str] = {}) -> Recording:
     """Record by a gateway, and let HTTP clients tell it who sends."""
+    from rotoscope.sdk.gateway_headers import GatewayHeaders
     from rotoscope.sdk.gateway_recording import GatewayRecording
 
     now = recordings.current_recording()
     if isinstance(now, GatewayRecording) and now.gateway == gateway:
         return now
+    listen(GatewayHeaders(gateway))
     return GatewayRecording(gateway, environment)
+
+
+def _alone(folder: Path) -> Recording:
+    """Record into a folder what HTTP clients send and get."""
+    from rotoscope.sdk.alone import Alone
+
+    now = recordings.current_recording()
+    if isinstance(now, Alone) and now.folder == folder:
+        return now
+    alone = Alone(folder)
+    listen(alone.hear)
+    return alone

@@ -37,6 +37,10 @@ class RunAlone:
         """Tell that its agent has returned."""
         self._ended(self)
 
+    def environment(self) -> dict[str, str]:
+        """Return none, as it is in the memory of this process."""
+        return {}
+
     def take(self, act: Callable[[], T], *, otherwise: T) -> T:
         """Do something with the recorder when it is its turn; `otherwise` where the run is over."""
         return self._turns.take(lambda: otherwise if self._is_over else act(), otherwise=otherwise)
