@@ -64,8 +64,8 @@ def check_names(written: Iterable[Path], names: Iterable[str]) -> None:
 
 def put_in_place(written: Iterable[Path]) -> None:
     """Take the place of the traces that there are; the order in which they are numbered is that of the catalogue."""
-    for old in FOLDER.glob("*/"):
-        shutil.rmtree(old)
+    for agent in {example.agent for example in EXAMPLES}:
+        shutil.rmtree(FOLDER / agent, ignore_errors=True)
     for example, path in zip(EXAMPLES, written, strict=True):
         place = FOLDER / example.file
         place.parent.mkdir(exist_ok=True)

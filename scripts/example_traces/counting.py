@@ -47,10 +47,10 @@ class CountingServer(AgentServer):
 
     timing = PACE
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, speed: float = 1.0) -> None:
         _encoding()  # now, because loading it takes a second
         super().__init__(script, says_in_errors="busy")
-        self.engine = self.engine_type(self.scheduler, clock_of_speed(1.0))
+        self.engine = self.engine_type(self.scheduler, clock_of_speed(speed))
         self._desk = CountingDesk(
             self.engine, self.latencies, ScriptedModel(script), name=MODEL, context_tokens=self.context_tokens
         )
@@ -59,6 +59,16 @@ class CountingServer(AgentServer):
         self, body: wire.GenerationBody, messages: tuple[Message, ...], tools: tuple[dict[str, Any], ...]
     ) -> ModelRequest:
         return ModelRequest(ids_of(render(messages, tools)), messages, tools, seed=self._seed(body))
+
+    async def _tokenize(self, request: web.Request) -> web.StreamResponse:
+        data = wire.parse_json(await request.read())
+        if "messages" in data:
+            body = wire.parse(wire.TemplateBody, data)
+            text = render(wire.messages_of(body), body.tools or ())
+        else:
+            text = wire.parse(wire.TokenizeBody, data).text()
+        ids = ids_of(text)
+        return web.json_response({"count": len(ids), "max_model_len": self.context_tokens, "tokens": ids.tolist()})
 
     async def _count_tokens(self, request: web.Request) -> web.StreamResponse:
         body = wire.parse(MessagesBody, plain_messages(wire.parse_json(await request.read()) | {"max_tokens": 1}))

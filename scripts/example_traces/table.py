@@ -10,6 +10,7 @@ from rotoscope.traces import ParallelStart, Trace, load
 from rotoscope.traces.analysis.optimum import Assumptions
 from rotoscope.traces.analysis.profiles import profile_named
 from rotoscope.traces.analysis.statistics import describe
+from scripts.dataset.patterns import PATTERNS
 
 FOLDER = Path(__file__).parents[2] / "examples/traces"
 PART = re.compile(r"(<!-- begin files -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
@@ -30,8 +31,9 @@ def figures(trace: Trace) -> tuple[str, ...]:
 
 
 def files(folder: Path) -> list[Path]:
-    """Return all traces below a folder."""
-    return sorted(folder.glob("*/*.trace.json"))
+    """Return the traces of coding agents below a folder, in which those of the dataset are as well."""
+    patterns = {pattern.name for pattern in PATTERNS}
+    return sorted(path for path in folder.glob("*/*.trace.json") if path.parent.name not in patterns)
 
 
 def table(folder: Path, shows: Mapping[str, str]) -> str:

@@ -1,0 +1,130 @@
+"""Record the runs of a pattern, offline, by `rotoscope record --each` in front of a server that counts.
+
+Runs whose traces are there are not recorded again, so that a recording that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients.scripted_server import serving
+
+from examples.offline import environment
+from examples.scripted_model import answer
+from rotoscope.traces.errors import RunFailed
+from scripts.dataset.patterns import RUNS, Pattern
+from scripts.example_traces.counting import CountingServer
+
+ROOT = Path(__file__).parents[2]
+CAMPAIGN = "dataset"
+CAMPAIGNS, NAMES, LOG = "campaigns", "names.jsonl", "agents.log"
+"""Where the key of the campaign is while all is recorded, which run became which trace, and what the agents print."""
+DONE = re.compile(r"\[(\d+) of (\d+)\] line \d+, exit status (\d+): (\d+) calls")
+RUN_AGENT = 'exec "$0" "$@" >>"$AGENTS_LOG" 2>&1'
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How all is recorded."""
+
+    folder: Path
+    """Where everything goes: traces, what agents print, and while all is recorded, keys and names."""
+    jobs: int = 2
+    """Agents that run at once."""
+    speed: float = 1.0
+    """Times faster than modelled at which the server answers."""
+
+    def traces_of(self, pattern: Pattern) -> Path:
+        """Return the folder of a pattern's traces."""
+        return self.folder / "traces" / pattern.name
+
+    def new(self, pattern: Pattern) -> Path:
+        """Return the folder into which a pattern is recorded."""
+        return self.folder / "new" / pattern.name
+
+
+async def record(pattern: Pattern, settings: Settings) -> int:
+    """Record the runs of a pattern that are not there yet; return how many of those ended with another status than 0."""
+    folder, new = settings.traces_of(pattern), settings.new(pattern)
+    for path in (folder, new):
+        path.mkdir(parents=True, exist_ok=True)
+    harvest(new, folder)
+    missing = [run for run in range(1, RUNS + 1) if not trace_of(folder, run).exists()]
+    if not missing:
+        return 0
+    server = CountingServer(answer, speed=settings.speed)
+    async with serving(server):
+        failed = await _record(pattern, missing, f"{server.url}/v1", settings)
+    harvest(new, folder)
+    lost = [run for run in missing if not trace_of(folder, run).exists()]
+    if lost:
+        raise RunFailed(f"{pattern.name}: no trace of runs {lost}, see {settings.folder / LOG}; make dataset goes on")
+    return failed
+
+
+def trace_of(folder: Path, run: int) -> Path:
+    """Return the file of a run's trace."""
+    return folder / f"run-{run:02}.trace.json"
+
+
+def harvest(new: Path, folder: Path) -> None:
+    """Move what was recorded to where it stays, by the numbers of the runs."""
+    names = new / NAMES
+    if not names.exists():
+        return
+    for line in map(json.loads, names.read_text(encoding="utf-8").splitlines()):
+        recorded = new / "traces" / line["trace"]
+        if recorded.exists():
+            recorded.rename(trace_of(folder, int(line["run"])))
+    names.unlink()  # the numbers of files are given out again
+
+
+async def _record(pattern: Pattern, runs: Collection[int], url: str, settings: Settings) -> int:
+    """Run `rotoscope record` and show how far it is."""
+    new = settings.new(pattern)
+    options = ["--each", "-", "--jobs", str(settings.jobs), "--measure", "--campaign", CAMPAIGN]
+    options += ["--names", str(new / NAMES), "-o", str(new / "traces")]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rotoscope", "record", *options, "--"),
+        *("sh", "-c", RUN_AGENT, sys.executable, *pattern.arguments),
+        cwd=ROOT,
+        env=environment(url, os.environ)
+        | {"AGENTS_LOG": str(settings.folder / LOG), "ROTOSCOPE_CAMPAIGNS": str(settings.folder / CAMPAIGNS)},
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    lines = [str(run) if run in runs else "" for run in range(1, RUNS + 1)]  # empty ones are passed over, but counted
+    process.stdin.write("\n".join(lines).encode())
+    process.stdin.close()
+    try:
+        return await _watched(pattern, process)
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            await process.wait()
+
+
+async def _watched(pattern: Pattern, process: asyncio.subprocess.Process) -> int:
+    """Say how many runs are done as they end; return how many failed. What is said besides is passed on."""
+    failed = 0
+    assert process.stderr is not None
+    async for line in process.stderr:
+        text = line.decode().strip()
+        if done := DONE.search(text):
+            failed += done[3] != "0"
+            print(f"{pattern.name}: {done[1]} of {done[2]} recorded, {done[4]} calls", flush=True)
+        else:
+            print(f"{pattern.name}: {text.removeprefix('rotoscope: ')}", flush=True)
+    await process.wait()
+    return failed
