@@ -17,48 +17,12 @@ K1 = 1.5
 B = 0.75
 """How much a long passage has to make up for its length."""
 STOP_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "can",
-        "do",
-        "does",
-        "for",
-        "from",
-        "has",
-        "have",
-        "how",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "or",
-        "that",
-        "the",
-        "their",
-        "them",
-        "they",
-        "this",
-        "to",
-        "was",
-        "were",
-        "what",
-        "when",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-    ]
+    re.findall(
+        r"\w+",
+        "a an and are as at be been by can do does each for from had has have how in into is it its many more most much must "
+        "not of on one or other some than that the their them there they this to up was were what when where which who why "
+        "will with",
+    )
 )
 
 

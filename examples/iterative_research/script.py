@@ -102,15 +102,13 @@ def line(report: str, heading: str, separator: str) -> list[str]:
     return match[1].split(separator) if match and match[1] != "none" else []
 
 
-def next_call(known: Knowledge, observation: str, number: int, draw: Random) -> ToolCall | None:
+def next_call(known: Knowledge, observation: str, number: int, draw: Random) -> ToolCall:
     """Search at first, then read what was found and search in turns, with words that were just read."""
     if not known.searched:
         return call("search", query=known.question)
     if known.ahead and number % 3:
         return call("read", document=known.ahead[0])
     words = new_words(draw, observation, known.question, terms(" ".join(known.searched)), count=3)
-    if not words:
-        return None
     return call("search", query=" ".join([*words, *draw.sample(terms(known.question), 3)]))
 
 
