@@ -8,6 +8,7 @@ the trace, but has a span all the same.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import secrets
 from collections.abc import Callable
@@ -52,16 +53,22 @@ def _decorated(target: Any, name: str | None, method: str | None, open_as: Calla
         return type(target)(_decorated(target.__func__, name, method, open_as))
     if isinstance(target, type):
         return _decorated_class(target, name, method, open_as)
-    called = str(name or getattr(target, "__qualname__", type(target).__qualname__))
-    return wrapped(target, lambda: open_as(called))
+    return wrapped(target, functools.partial(open_as, name or _name_of(target)))
+
+
+def _name_of(target: Any) -> str:
+    while isinstance(target, functools.partial):
+        target = target.func
+    return str(getattr(target, "__qualname__", type(target).__qualname__))
 
 
 def _decorated_class(target: type, name: str | None, method: str | None, open_as: Callable[[str], Opened]) -> type:
     found = method or next((x for x in METHODS if x in vars(target)), None)
-    if found is None or found not in vars(target):
+    traced = None if found is None else inspect.getattr_static(target, found, None)
+    if found is None or traced is None:
         looked_for = method or ", ".join(METHODS)
         raise TypeError(f"{target.__qualname__} defines no {looked_for}: name what runs it by method=")
-    setattr(target, found, _decorated(vars(target)[found], name or target.__qualname__, None, open_as))
+    setattr(target, found, _decorated(traced, name or target.__qualname__, None, open_as))
     return target
 
 

@@ -10,54 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sdk_doubles import HeardRecording, recorded_by
 
 from rotoscope import current_run, parallel, trace_agent, trace_tool, wait
-from rotoscope.recorder.marks import BranchMark, JoinMark, Mark, ToolMark, WaitMark
+from rotoscope.recorder.marks import BranchMark, JoinMark, ToolMark, WaitMark
 from rotoscope.sdk import recordings
-
-
-class HeardRun:
-    """A run that keeps what it is told."""
-
-    name = ""
-
-    def __init__(self) -> None:
-        self.marks: list[Mark] = []
-        self.ended = 0
-
-    def tell(self, mark: Mark) -> None:
-        self.marks.append(mark)
-
-    def end(self) -> None:
-        self.ended += 1
-
-    def environment(self) -> dict[str, str]:
-        return {}
-
-
-class HeardRecording:
-    """A recording in memory."""
-
-    def __init__(self) -> None:
-        self.runs: list[HeardRun] = []
-
-    def begin_run(self) -> HeardRun:
-        self.runs.append(HeardRun())
-        return self.runs[-1]
-
-    def join_run(self) -> None:
-        return None
-
-    def flush(self, timeout_s: float) -> None:
-        pass
 
 
 @pytest.fixture
 def heard() -> Iterator[HeardRecording]:
     recording = HeardRecording()
-    recordings.record_by(recording)
-    yield recording
-    recordings.record_by(None)
+    with recorded_by(recording):
+        yield recording
 
 
 @trace_tool

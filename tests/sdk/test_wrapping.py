@@ -1,0 +1,442 @@
+from __future__ import annotations
+
+import abc
+import asyncio
+import contextlib
+import functools
+import gc
+import inspect
+import pickle
+import sys
+import types
+import warnings
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sdk_doubles import HeardRecording, Spans, provided_by, recorded_by
+
+from rotoscope import trace_agent, trace_tool
+from rotoscope.recorder.marks import ToolMark
+from rotoscope.sdk.spans import counts
+
+
+@pytest.fixture
+def spans() -> Iterator[Spans]:
+    kept = Spans()
+    with provided_by(kept.provider):
+        yield kept
+
+
+@pytest.fixture(params=["off", "on"])
+def either(request: pytest.FixtureRequest) -> Iterator[None]:
+    with provided_by(Spans().provider if request.param == "on" else None):
+        yield
+
+
+@trace_tool
+async def fetched(key: str) -> str:
+    return key
+
+
+@trace_tool
+def counted(most: int) -> Iterator[int]:
+    yield from range(most)
+
+
+@trace_tool
+def added(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@trace_agent
+class Worker:
+    """Works."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def run(self) -> int:
+        return self.number
+
+    def __getstate__(self) -> int:
+        return self.number
+
+    def __setstate__(self, number: int) -> None:
+        self.number = number
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("function", [fetched, counted, added])
+def test_wrong_arguments_are_refused_by_the_call_itself(function: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'wrong'"):
+        function(wrong=1)
+
+
+@pytest.mark.usefixtures("either")
+def test_coroutine_that_is_never_awaited_is_warned_of_once_by_its_name() -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        _ = fetched("x")
+        del _
+        gc.collect()
+
+    assert [str(warning.message) for warning in warned] == ["coroutine 'fetched' was never awaited"]
+
+
+def test_coroutine_that_a_plain_function_returned_is_warned_of_once_too(spans: Spans) -> None:
+    before = counts.open
+    original: Any = fetched.__wrapped__  # type: ignore[attr-defined]
+    tool: Callable[[], Any] = trace_tool(lambda: original("x"))
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        tool()
+        gc.collect()
+
+    assert [str(warning.message) for warning in warned] == ["coroutine 'fetched' was never awaited"]
+    assert counts.open == before
+
+
+def test_what_returns_a_coroutine_or_generator_lasts_as_long_as_that(spans: Spans) -> None:
+    async def later() -> int:
+        assert spans.names == []
+        await asyncio.sleep(0)
+        return 1
+
+    def values() -> Generator[int, None, str]:
+        yield 1
+        return "end"
+
+    async def drained(made: AsyncIterator[int]) -> list[int]:
+        return [value async for value in made]
+
+    async def more() -> AsyncIterator[int]:
+        yield 1
+
+    calling, partial = trace_tool(name="calling")(lambda: later()), trace_tool(functools.partial(later))
+    returning: Callable[[], Any] = trace_tool(name="returning")(lambda: values())
+    returned = returning()
+    assert asyncio.run(calling()) == 1
+    assert spans.names == ["execute_tool calling"]
+    assert inspect.isgenerator(returned)
+    assert returned.__qualname__ == values.__qualname__
+    assert list(returned) == [1]
+    assert spans.names[1:] == ["execute_tool returning"]
+    assert asyncio.run(drained(trace_tool(name="streaming")(lambda: more())())) == [1]
+    assert spans.names[2:] == ["execute_tool streaming"]
+    spans.ended.clear()
+    assert inspect.iscoroutinefunction(partial)
+
+
+def test_generator_that_was_returned_and_never_begun_leaves_no_open_span(spans: Spans) -> None:
+    before = counts.open
+
+    dropped: Callable[[], Any] = trace_tool(name="dropped")(lambda: iter_of([1]))
+    dropped()
+    gc.collect()
+
+    assert counts.open == before
+    assert spans.names == ["execute_tool dropped"]
+
+
+def iter_of(values: list[int]) -> Iterator[int]:
+    yield from values
+
+
+def test_partial_method_builtin_and_callable_object_stay_what_they_are(spans: Spans) -> None:
+    class Search:
+        limit = 3
+
+        def __call__(self, query: str) -> str:
+            return query
+
+        def run(self, query: str) -> str:
+            return query
+
+    search = Search()
+    partial, bound, length, tool = (
+        trace_tool(functools.partial(added.__wrapped__, 1)),  # type: ignore[attr-defined]
+        trace_tool(search.run),
+        trace_tool(len),
+        trace_tool(search),
+    )
+
+    assert (partial(2), bound("a"), length([1]), tool("b")) == (3, "a", 1, "b")
+    assert type(partial) is functools.partial
+    assert bound.__self__ is search  # type: ignore[attr-defined]
+    assert tool.limit == 3
+    assert spans.names == [
+        "execute_tool added",
+        f"execute_tool {Search.run.__qualname__}",
+        "execute_tool len",
+        f"execute_tool {Search.__qualname__}",
+    ]
+
+
+def test_what_cannot_be_called_is_refused_where_it_is_decorated() -> None:
+    with pytest.raises(TypeError, match="a property cannot be called: decorate the function in it"):
+        trace_tool(property(lambda self: 1))  # type: ignore[call-overload]
+
+
+def test_property_abstract_class_static_and_dataclass_methods_work_as_before(spans: Spans) -> None:
+    class Base(abc.ABC):
+        @trace_tool
+        @abc.abstractmethod
+        def first(self) -> int:
+            return 1
+
+        @property
+        @trace_tool
+        def second(self) -> int:
+            return 2
+
+        @trace_tool
+        @classmethod
+        def third(cls) -> type:
+            return cls
+
+        @staticmethod
+        @trace_tool
+        def fourth() -> int:
+            return 4
+
+    @dataclass
+    class Derived(Base):
+        factor: int = 2
+
+        @trace_tool
+        def first(self) -> int:
+            return super().first() * self.factor
+
+    with pytest.raises(TypeError, match="abstract"):
+        Base()  # type: ignore[abstract]
+    derived = Derived(3)
+    assert (derived.first(), derived.second, Derived.third(), Derived.fourth()) == (3, 2, Derived, 4)
+    assert len(spans.ended) == 5
+
+
+def test_class_with_slots_and_functions_are_pickled_by_their_names() -> None:
+    worker: Worker = pickle.loads(pickle.dumps(Worker(3)))
+
+    assert worker.run() == 3
+    assert pickle.loads(pickle.dumps(added)) is added
+    assert pickle.loads(pickle.dumps(worker.run))() == 3
+
+
+def test_method_that_is_inherited_can_be_named() -> None:
+    class Parent:
+        def go(self) -> int:
+            return 1
+
+    child: Any = trace_agent(method="go")(type("Child", (Parent,), {}))
+
+    spans = Spans()
+    with provided_by(spans.provider):
+        assert (child().go(), Parent().go()) == (1, 1)
+    assert spans.names == ["invoke_agent Child"]
+
+
+def test_generator_based_coroutine_can_be_awaited(spans: Spans) -> None:
+    @trace_tool
+    @types.coroutine
+    def old() -> Generator[Any, Any, int]:
+        yield
+        return 5
+
+    async def use() -> int:
+        return await old()
+
+    assert asyncio.run(use()) == 5
+    assert len(spans.ended) == 1
+
+
+@pytest.mark.usefixtures("either")
+def test_arguments_are_not_kept_longer_than_the_function_keeps_them() -> None:
+    class Big:
+        pass
+
+    kept: list[weakref.ref[Big]] = []
+
+    @trace_tool
+    def streamed(big: Big) -> Iterator[bool]:
+        kept.append(weakref.ref(big))
+        del big
+        yield kept[0]() is None
+
+    is_gone = next(streamed(Big()))
+    assert is_gone
+
+
+class Thrown(Exception):
+    """An exception that may be referred to weakly."""
+
+
+@pytest.mark.usefixtures("either")
+def test_exception_that_was_thrown_in_is_not_kept() -> None:
+    @trace_tool
+    def forgiving() -> Iterator[int]:
+        for number in range(2):
+            with contextlib.suppress(Thrown):
+                yield number
+
+    def thrown(made: Any) -> weakref.ref[Thrown]:
+        error = Thrown()
+        assert made.throw(error) == 1
+        return weakref.ref(error)
+
+    made = forgiving()
+    next(made)
+    gc.disable()
+    try:
+        error = thrown(made)
+        if sys.version_info < (3, 13):  # which itself keeps it until the next step, undecorated too
+            assert error() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("either")
+def test_recursion_costs_one_frame_a_call() -> None:
+    @trace_tool
+    def deep(depth: int) -> int:
+        return len(inspect.stack(0)) if depth == 0 else deep(depth - 1)
+
+    assert deep(20) - deep(10) == 20
+
+
+def test_recursion_without_an_end_is_refused_as_ever(spans: Spans) -> None:
+    @trace_agent
+    def endless() -> None:
+        endless()
+
+    with pytest.raises(RecursionError):
+        endless()
+
+    assert added(1) == 2
+    assert spans.parent_of("execute_tool added") == ""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError(), StopIteration(4)])
+def test_exceptions_that_are_no_errors_pass_as_they_are(error: BaseException, spans: Spans) -> None:
+    @trace_tool
+    def raising() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        raising()
+
+    assert raised.value is error
+    assert spans.ended[0].attributes is not None
+    assert spans.ended[0].attributes["error.type"] == type(error).__name__
+
+
+def test_cancelled_coroutine_is_cancelled_and_its_span_ends(spans: Spans) -> None:
+    @trace_tool
+    async def waiting() -> None:
+        await asyncio.Event().wait()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(waiting())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+
+    assert spans.names == [f"execute_tool {waiting.__qualname__}"]
+
+
+def test_debugger_sees_the_function_s_own_lines(spans: Spans) -> None:
+    lines: list[int] = []
+
+    def tracing(frame: types.FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename == __file__ and event == "line":
+            lines.append(frame.f_lineno)
+        return tracing
+
+    def traced(function: Callable[[int], Any]) -> list[int]:
+        lines.clear()
+        before = sys.gettrace()
+        sys.settrace(tracing)
+        try:
+            list(function(2))
+        finally:
+            sys.settrace(before)
+        return list(lines)
+
+    original: Any = counted.__wrapped__  # type: ignore[attr-defined]
+    assert traced(counted) == traced(original)
+
+
+def test_left_async_generator_is_closed_by_the_loop_once(spans: Spans) -> None:
+    closed: list[str] = []
+
+    @trace_agent
+    async def streamed() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.sleep(0)
+            closed.append("closed")
+
+    async def leave() -> None:
+        problems: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        left = streamed()
+        assert await anext(left) == 1
+        await asyncio.get_running_loop().shutdown_asyncgens()
+        assert closed == ["closed"]
+        assert problems == []
+
+    asyncio.run(leave())
+
+    assert spans.names == [f"invoke_agent {streamed.__qualname__}"]
+
+
+def test_awaitable_class_and_future_are_returned_as_they_are(spans: Spans) -> None:
+    class Ready:
+        def __await__(self) -> Generator[Any, Any, int]:
+            yield
+            return 1
+
+    async def use() -> None:
+        ready, future = Ready(), asyncio.get_running_loop().create_future()
+        future.set_result(2)
+        give: Callable[[Any], Awaitable[int]] = trace_tool(lambda value: value)
+        assert give(ready) is ready
+        assert give(future) is future
+
+    asyncio.run(use())
+
+
+def test_tool_is_timed_by_its_own_run_whatever_kind_it_is() -> None:
+    recording = HeardRecording()
+    original: Any = fetched.__wrapped__  # type: ignore[attr-defined]
+    plain: Callable[[], Any] = trace_tool(name="plain.lambda")(lambda: original("x"))
+
+    @trace_agent
+    async def agent() -> None:
+        added(1)
+        await fetched("x")
+        list(counted(2))
+        await plain()
+
+    with recorded_by(recording):
+        asyncio.run(agent())
+
+    [run] = recording.runs
+    assert [mark.name for mark in run.marks if isinstance(mark, ToolMark)] == ["added", "fetched", "counted", "lambda"]
+
+
+def test_coroutine_is_a_coroutine() -> None:
+    made = fetched("x")
+    assert isinstance(made, Coroutine)
+    assert inspect.iscoroutine(made)
+    made.close()
