@@ -112,13 +112,14 @@ def test_what_returns_a_coroutine_or_generator_lasts_as_long_as_that(spans: Span
         yield 1
         return "end"
 
-    async def drained(made: AsyncIterator[int]) -> list[int]:
+    async def drained(made: Any) -> list[int]:
         return [value async for value in made]
 
     async def more() -> AsyncIterator[int]:
         yield 1
 
-    calling, partial = trace_tool(name="calling")(lambda: later()), trace_tool(functools.partial(later))
+    calling: Callable[[], Any] = trace_tool(name="calling")(lambda: later())
+    partial = trace_tool(functools.partial(later))
     returning: Callable[[], Any] = trace_tool(name="returning")(lambda: values())
     returned = returning()
     assert asyncio.run(calling()) == 1
@@ -127,7 +128,8 @@ def test_what_returns_a_coroutine_or_generator_lasts_as_long_as_that(spans: Span
     assert returned.__qualname__ == values.__qualname__
     assert list(returned) == [1]
     assert spans.names[1:] == ["execute_tool returning"]
-    assert asyncio.run(drained(trace_tool(name="streaming")(lambda: more())())) == [1]
+    streaming: Callable[[], Any] = trace_tool(name="streaming")(lambda: more())
+    assert asyncio.run(drained(streaming())) == [1]
     assert spans.names[2:] == ["execute_tool streaming"]
     spans.ended.clear()
     assert inspect.iscoroutinefunction(partial)
