@@ -10,6 +10,7 @@ VENV ?= .venv
 endif
 ENGINE_VENV ?= $(VENV)-engine
 AIPERF_VENV ?= $(VENV)-aiperf
+PHOENIX_VENV ?= $(VENV)-phoenix
 CLIENTS_VENV ?= $(VENV)-clients
 CLIENTS ?= $(basename $(notdir $(wildcard scripts/clients/*.txt)))
 AGENTS_VENV ?= $(VENV)-agents
@@ -19,13 +20,13 @@ CODING_AGENTS ?= $(notdir $(wildcard scripts/coding_agents/*))
 FEW_CLIENTS := openai anthropic openai-agents langgraph mini-swe-agent
 python := $(VENV)/bin/python
 without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients --ignore tests/coding_agents \
-	--ignore tests/intercept
+	--ignore tests/intercept --ignore tests/phoenix
 pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-clients test-few-clients test-coding-agents example-traces test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-otlp test-clients test-few-clients test-coding-agents example-traces test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-21s %s\n' "$$target" "$$text"; done
@@ -54,6 +55,10 @@ test-engine: ## the tests against a real inference engine, in an environment of 
 test-aiperf: environment ## that AIPerf loads what is converted, in an environment of its own
 	@scripts/aiperf.sh $(AIPERF_VENV)
 	ROTOSCOPE_AIPERF=$(AIPERF_VENV) $(python) -m pytest -n 0 -s tests/aiperf
+
+test-otlp: environment ## send spans to a real tracing backend, Phoenix, in an environment of its own
+	@scripts/phoenix.sh $(PHOENIX_VENV)
+	ROTOSCOPE_PHOENIX=$(PHOENIX_VENV) $(python) -m pytest -n 0 -s tests/phoenix
 
 test-clients: environment ## record real clients (CLIENTS, else all), each in an environment of its own
 	@for client in $(CLIENTS); do scripts/clients.sh $$client $(CLIENTS_VENV)/$$client || exit 1; done

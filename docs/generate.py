@@ -14,7 +14,7 @@ A part begins with `<!-- begin WHAT -->` and ends with `<!-- end -->`. WHAT is o
     engine profiles       what each engine can reuse of a prompt
     reading by MODULE     what a reader in rotoscope.traces.formats keeps, approximates and loses
     writing by MODULE     the same of a writer
-    aspects of MODULE.X   the same of another tuple of aspects
+    aspects of MODULE.X   the same of another tuple of aspects, there or in a module by its path in rotoscope
 """
 
 from __future__ import annotations
@@ -320,9 +320,10 @@ def writing(module: str) -> str:
 
 
 def aspects_of(name: str) -> str:
-    """Return the table of a tuple of aspects, which is named with its module."""
-    module, _, variable = name.partition(".")
-    return aspects(getattr(import_module(f"rotoscope.traces.formats.{module}"), variable))
+    """Return the table of a tuple of aspects, which is named with its module, with a path where that is elsewhere."""
+    module, _, variable = name.rpartition(".")
+    package = "rotoscope" if "." in module else "rotoscope.traces.formats"
+    return aspects(getattr(import_module(f"{package}.{module}"), variable))
 
 
 def aspects(declared: Iterable[Aspect]) -> str:

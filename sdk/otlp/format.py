@@ -1,6 +1,9 @@
-"""OTLP among the formats that traces are read from."""
+"""OTLP among the formats that traces are read from and written in."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Fidelity
@@ -20,6 +23,13 @@ def _read(source: Source, fidelity: Fidelity) -> list[Member]:
     return read(source, fidelity)
 
 
+def _write(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
+    """Write runs of which nobody says when they began."""
+    from rotoscope.sdk.otlp.writing import Clock, json_lines
+
+    return json_lines(members, fidelity, Clock(now_ns=time.time_ns()))
+
+
 FORMAT = Format(
     name="otlp",
     title="OTLP",
@@ -27,4 +37,6 @@ FORMAT = Format(
     looks_like=_looks_like_otlp,
     read=_read,
     suffix=".otlp.jsonl",
+    write_corpus=_write,
+    keeps_empty=True,
 )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from rotoscope import __version__
 from rotoscope.sdk.otlp import conventions as names
 from rotoscope.sdk.otlp.attributes import Attributes, Value
 from rotoscope.sdk.otlp.spans_of_trace import Span, lasts_ns, spans_of
@@ -69,16 +70,16 @@ class Clock:
         return max(self.now_ns - max(ends_ns, default=0), 1)  # a span at 0 is not valid
 
 
-def json_lines(members: Sequence[Member], fidelity: Fidelity, clock: Clock, version: str) -> Iterator[bytes]:
-    """Return lines of JSON; `version` is that of the writer. Raise UnusableInput where the library for it is missing."""
+def json_lines(members: Sequence[Member], fidelity: Fidelity, clock: Clock) -> Iterator[bytes]:
+    """Return lines of JSON. Raise UnusableInput where the library for it is missing."""
     _require_library()
-    return (as_json_line(data) for data in messages(members, fidelity, clock, version))
+    return (as_json_line(data) for data in messages(members, fidelity, clock))
 
 
-def protobuf(members: Sequence[Member], fidelity: Fidelity, clock: Clock, version: str) -> Iterator[bytes]:
+def protobuf(members: Sequence[Member], fidelity: Fidelity, clock: Clock) -> Iterator[bytes]:
     """Return a message in pieces; the rest is as with `json_lines`."""
     _require_library()
-    return (as_protobuf(data) for data in messages(members, fidelity, clock, version))
+    return (as_protobuf(data) for data in messages(members, fidelity, clock))
 
 
 def as_protobuf(data: trace_pb2.TracesData) -> bytes:
@@ -99,9 +100,7 @@ def as_json_line(data: trace_pb2.TracesData) -> bytes:
     return orjson.dumps(fields) + b"\n"
 
 
-def messages(
-    members: Sequence[Member], fidelity: Fidelity, clock: Clock, version: str
-) -> Iterator[trace_pb2.TracesData]:
+def messages(members: Sequence[Member], fidelity: Fidelity, clock: Clock) -> Iterator[trace_pb2.TracesData]:
     """Yield the spans of traces as messages of at most `MOST_SPANS`, and note what is kept."""
     zero_ns = clock.zero_ns(members)
     seen: Counter[str] = Counter()
@@ -112,7 +111,7 @@ def messages(
         seen[trace.trace_id] += 1
         start_ns = zero_ns + _start_ns(member)
         for first in range(0, len(spans), MOST_SPANS):
-            yield _message(spans[first : first + MOST_SPANS], start_ns, version)
+            yield _message(spans[first : first + MOST_SPANS], start_ns)
 
 
 def note(trace: Trace, fidelity: Fidelity) -> None:
@@ -140,12 +139,12 @@ def _start_ns(member: Member) -> int:
     return round((member.start_ms or 0.0) * _NS_PER_MS)
 
 
-def _message(spans: Sequence[Span], zero_ns: int, version: str) -> trace_pb2.TracesData:
+def _message(spans: Sequence[Span], zero_ns: int) -> trace_pb2.TracesData:
     from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource
     from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, TracesData
 
-    scope = InstrumentationScope(name=names.SCOPE_NAME, version=version)
+    scope = InstrumentationScope(name=names.SCOPE_NAME, version=__version__)
     written = ScopeSpans(scope=scope, spans=[_span(span, zero_ns) for span in spans], schema_url=names.SCHEMA_URL)
     resource = Resource(attributes=_key_values({names.SERVICE_NAME: SERVICE}))
     return TracesData(resource_spans=[ResourceSpans(resource=resource, scope_spans=[written])])

@@ -1,12 +1,14 @@
-"""OTLP among the formats that traces can be written in."""
+"""OTLP as `convert` writes it: in JSON or protobuf, from a moment on or up to now."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from rotoscope.sdk.otlp.format import FORMAT
 from rotoscope.sdk.otlp.writing import Clock, json_lines, protobuf
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import UnusableInput
@@ -17,36 +19,30 @@ _ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = datetime(1971, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 """A span at zero is not valid, and times with all that a trace may last must fit into 63 bits of nanoseconds."""
 
-Write: TypeAlias = Callable[[Sequence[Member], Fidelity, Clock, str], Iterator[bytes]]
+Write: TypeAlias = Callable[[Sequence[Member], Fidelity, Clock], Iterator[bytes]]
 
 
-def span_formats(started_at: str | None, *, version: str) -> tuple[Writable, ...]:
+def span_formats(started_at: str | None) -> tuple[Writable, ...]:
     """Return JSON and protobuf, where the first run began at `started_at` or, without one, the last ends as it is written.
 
-    `version` is that of the writer. Raises UnusableInput where `started_at` is no time.
+    Raises UnusableInput where `started_at` is no time.
     """
     started_ns = None if started_at is None else _ns_since_1970(started_at)
 
     def written(write: Write) -> WriteCorpus:
         def write_corpus(members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]:
-            return write(members, fidelity, Clock(now_ns=time.time_ns(), started_ns=started_ns), version)
+            return write(members, fidelity, Clock(now_ns=time.time_ns(), started_ns=started_ns))
 
         return write_corpus
 
     return (
-        Writable(
-            name="otlp",
-            title="OTLP",
-            suffix=".otlp.jsonl",
-            write_corpus=written(json_lines),
-            keeps_empty=True,
-        ),
+        replace(FORMAT, write_corpus=written(json_lines)),
         Writable(
             name="otlp-protobuf",
             title="OTLP in protobuf",
             suffix=".otlp.pb",
             write_corpus=written(protobuf),
-            keeps_empty=True,
+            keeps_empty=FORMAT.keeps_empty,
         ),
     )
 

@@ -87,12 +87,11 @@ def ended_in_order() -> Iterator[None]:
 
 
 def _format_named(name: str, started_at: str | None) -> Writable:
-    from rotoscope import __version__
     from rotoscope.sdk.otlp.written_formats import span_formats
     from rotoscope.traces.errors import UnusableInput
     from rotoscope.traces.formats.registry import named, written_formats
 
-    spans = span_formats(started_at, version=__version__)
+    spans = span_formats(started_at)
     found = named(name, [*written_formats(), *spans])
     if started_at is not None and found not in spans:
         raise UnusableInput(f"{found.title} does not say when runs were: leave out --started-at")

@@ -129,7 +129,7 @@ def test_a_file_without_calls_is_refused() -> None:
 @pytest.mark.parametrize("name", ["otlp", "otlp-protobuf"])
 @pytest.mark.parametrize("several", [False, True])
 def test_spans_that_were_made_of_traces_are_those_traces_again(name: str, several: bool) -> None:
-    (written,) = [one for one in span_formats(None, version="0") if one.name == name]
+    (written,) = [one for one in span_formats(None) if one.name == name]
     traces = [make_trace(turns=3), make_trace(turns=2)] if several else [make_trace(turns=3)]
     members = [Member(name=str(number), trace=trace) for number, trace in enumerate(traces)]
     assert written.write_corpus is not None

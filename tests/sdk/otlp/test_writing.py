@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from rotoscope import __version__
 from rotoscope.sdk.otlp import writing
 from rotoscope.sdk.otlp.spans_of_trace import spans_of
 from rotoscope.sdk.otlp.writing import Clock, json_lines, protobuf
@@ -28,13 +29,13 @@ def members(*traces: Trace, start_ms: Sequence[float | None] = ()) -> list[Membe
 
 def sent(*traces: Trace, clock: Clock = EPOCH, **place: Any) -> list[trace_pb2.Span]:
     """Return the spans that a receiver finds in what is written as protobuf."""
-    data = b"".join(protobuf(members(*traces, **place), Fidelity(), clock, "1.2.3"))
+    data = b"".join(protobuf(members(*traces, **place), Fidelity(), clock))
     request = ExportTraceServiceRequest.FromString(data)
     return [span for of in request.resource_spans for scope in of.scope_spans for span in scope.spans]
 
 
 def lines(*traces: Trace) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in json_lines(members(*traces), Fidelity(), EPOCH, "1.2.3")]
+    return [json.loads(line) for line in json_lines(members(*traces), Fidelity(), EPOCH)]
 
 
 def test_a_receiver_finds_the_spans_in_protobuf() -> None:
@@ -59,7 +60,7 @@ def test_a_line_is_one_message_with_scope_schema_and_service() -> None:
     [resource] = line["resourceSpans"]
     [scope] = resource["scopeSpans"]
     assert resource["resource"]["attributes"] == [{"key": "service.name", "value": {"stringValue": "rotoscope"}}]
-    assert scope["scope"] == {"name": "rotoscope", "version": "1.2.3"}
+    assert scope["scope"] == {"name": "rotoscope", "version": __version__}
     assert scope["schemaUrl"] == "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 
 
@@ -142,7 +143,7 @@ def test_a_trace_without_events_is_a_root_alone() -> None:
 def test_the_account_says_what_became_of_each_part() -> None:
     fidelity = Fidelity()
 
-    list(json_lines(members(make_trace(turns=2), trace_of(make_call())), fidelity, EPOCH, "1"))
+    list(json_lines(members(make_trace(turns=2), trace_of(make_call())), fidelity, EPOCH))
 
     assert {(aspect.what, aspect.verdict): times for aspect, times in fidelity.counts.items()} == {
         ("calls, tools, waits, branches and all that is known of them", "kept"): 4,
@@ -158,4 +159,4 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for write in (json_lines, protobuf):
         with pytest.raises(UnusableInput, match=r"pip install 'rotoscope\[otlp\]'"):
-            write(members(make_trace()), Fidelity(), EPOCH, "1")
+            write(members(make_trace()), Fidelity(), EPOCH)

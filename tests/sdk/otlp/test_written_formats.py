@@ -16,7 +16,7 @@ TRACE = Member(name="0", trace=make_trace(call_ms=100.0))
 
 def started_ns(started_at: str | None) -> int:
     """Return when the root of a trace begins in JSON."""
-    as_json = span_formats(started_at, version="1")[0]
+    as_json = span_formats(started_at)[0]
     assert as_json.write_corpus is not None
     [line] = as_json.write_corpus([TRACE], Fidelity(), block_size=1)
     return int(json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["startTimeUnixNano"])
@@ -39,7 +39,7 @@ def test_a_run_begins_when_asked(started_at: str, seconds: float) -> None:
 @pytest.mark.parametrize("started_at", ["yesterday", "1970-01-01", "2500-01-01", ""])
 def test_what_is_no_time_is_refused(started_at: str) -> None:
     with pytest.raises(UnusableInput, match="--started-at: expected a time"):
-        span_formats(started_at, version="1")
+        span_formats(started_at)
 
 
 def test_without_a_time_it_ends_as_it_is_written() -> None:

@@ -1,0 +1,1 @@
+"""Spans of a decorated agent in a tracing backend."""
