@@ -55,8 +55,8 @@ class _Timed(TypedDict):
 
 
 def ended_ms(timed: Timed) -> float:
-    """Return when something was over."""
-    return timed.at_ms + timed.duration_ms
+    """Return when something was over, in whole microseconds as all times are."""
+    return round(timed.at_ms + timed.duration_ms, 3)
 
 
 def from_zero(records: Sequence[JournalRecord]) -> Sequence[JournalRecord]:

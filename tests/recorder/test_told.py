@@ -47,6 +47,18 @@ def test_a_tool_that_was_timed_has_its_own_time_and_the_rest_of_the_gap_is_a_wai
     ]
 
 
+def test_all_times_are_in_whole_microseconds() -> None:
+    agent = ToldAgent()
+    agent.call("root", 0, 1, tools=["read"])
+    agent.tool("root", "read", 1.1001, 1.110881)
+    agent.call("root", 4, 5, results=1)
+
+    trace = agent.close()
+
+    (wait,) = (event for event in trace.events if isinstance(event, Wait))
+    assert wait.at_ms == round(wait.at_ms or 0.0, 3)
+
+
 def test_a_tool_that_nobody_timed_has_the_rest_of_the_gap() -> None:
     agent = ToldAgent()
     agent.call("root", 0, 1, tools=["read", "write"])
