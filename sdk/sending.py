@@ -48,10 +48,16 @@ Item: TypeAlias = "tuple[str, Mark | None] | threading.Event"
 class Sender:
     """Sends what agents of this process tell."""
 
-    def __init__(self, gateway: Gateway, *, unended: Callable[[], int] = lambda: 0) -> None:
-        """Send to a gateway; `unended` tells at exit how many agents have not ended."""
+    def __init__(
+        self, gateway: Gateway, *, unended: Callable[[], int] = lambda: 0, first_pause_s: float = FIRST_PAUSE_S
+    ) -> None:
+        """Send to a gateway; `unended` tells at exit how many agents have not ended.
+
+        A gateway that does not answer is tried again after `first_pause_s`, then after ever longer pauses.
+        """
         self._gateway = gateway
         self._unended = unended
+        self._first_pause_s = first_pause_s
         self._is_registered = False
         self._begin()
         _senders.add(self)
@@ -98,7 +104,7 @@ class Sender:
         unended = self._unended()
         if unended or self.dropped:
             self._say(
-                f"as the process ends: agents that have not ended: {unended}; marks that were dropped: {self.dropped}"
+                f"the process ends: {unended} agents had not ended, {self.dropped} marks did not reach the gateway"
             )
 
     def begin_in_child(self) -> None:
@@ -179,7 +185,7 @@ class Sender:
         headers = {"Content-Type": "application/json"}
         headers |= {RUN_HEADER: run} if run else {}
         headers |= {TOKEN_HEADER: self._gateway.token} if self._gateway.token else {}
-        pause_s = FIRST_PAUSE_S
+        pause_s = self._first_pause_s
         for tries in range(MOST_TRIES):
             if tries:
                 if self._hurry.wait(pause_s):

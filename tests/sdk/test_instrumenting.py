@@ -1,0 +1,136 @@
+"""What records, by what is given and by what the environment leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sdk_gateways import ran
+
+from rotoscope import instrument
+from rotoscope.sdk import recordings
+from rotoscope.sdk.alone import Alone
+from rotoscope.sdk.gateway_recording import GatewayRecording
+from rotoscope.sdk.transports.patching import listen, listening
+from rotoscope.traces.errors import UnusableInput
+
+HERE, THERE = "http://127.0.0.1:8484", "http://127.0.0.1:8585"
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("BASE_URL", "GATEWAY", "RUN", "PARENT", "DISABLED", "TOKEN"):
+        monkeypatch.delenv(f"ROTOSCOPE_{name}", raising=False)
+    recordings.record_by(None)
+    yield
+    listen(None)
+    recordings.record_by(None)
+
+
+def port() -> int:
+    recording = recordings.current_recording()
+    assert isinstance(recording, GatewayRecording)
+    return recording.gateway.port
+
+
+def test_gateway_that_is_given_records_and_clients_are_heard() -> None:
+    instrument(gateway=HERE)
+
+    assert port() == 8484
+    assert listening() is not None
+
+
+def test_same_gateway_again_changes_nothing_and_another_takes_its_place() -> None:
+    instrument(gateway=HERE)
+    first = recordings.current_recording()
+    instrument(gateway=f"{HERE}/v1")
+    assert recordings.current_recording() is first
+    instrument(gateway=THERE)
+
+    assert port() == 8585
+
+
+def test_folder_that_is_given_records(tmp_path: Path) -> None:
+    instrument(folder=tmp_path)
+    alone = recordings.current_recording()
+    instrument(folder=str(tmp_path))
+
+    assert isinstance(alone, Alone)
+    assert recordings.current_recording() is alone
+    assert listening() == alone.hear
+    alone.close()
+
+
+def test_gateway_of_the_command_comes_before_what_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROTOSCOPE_BASE_URL", f"{THERE}/v1")
+    for given in ({"gateway": HERE}, {"folder": str(tmp_path)}, {}):
+        recordings.record_by(None)
+        instrument(**given)
+
+        assert port() == 8585
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_environment_decides_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    instrument()
+    assert recordings.current_recording() is None
+    monkeypatch.setenv("ROTOSCOPE_GATEWAY", HERE)
+    instrument()
+    assert port() == 8484
+
+
+def test_disabled_nothing_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTOSCOPE_DISABLED", "1")
+    instrument(gateway=HERE)
+
+    assert recordings.current_recording() is None
+    assert listening() is None
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput, match="expected gateway= or folder=, not both"):
+        instrument(gateway=HERE, folder=tmp_path)
+    with pytest.raises(UnusableInput, match="the gateway has no URL like"):
+        instrument(gateway="canary")
+
+
+WITH_SPANS = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+@trace_agent
+def agent():
+    with parallel() as fan, fan.branch():
+        return trace.get_current_span().is_recording(), current_run() is not None, recordings.is_on()
+print(*agent())
+"""
+
+
+@pytest.mark.parametrize(("disabled", "told"), [("", "True True True"), ("1", "False False False")])
+def test_disabled_there_are_no_runs_and_no_spans(disabled: str, told: str) -> None:
+    environment = {"ROTOSCOPE_GATEWAY": "http://127.0.0.1:9", "ROTOSCOPE_DISABLED": disabled}
+
+    assert ran(WITH_SPANS, environment=environment)[0] == f"{told}\n"
+
+
+LATER = """
+agent_of("t")
+os.environ["ROTOSCOPE_GATEWAY"] = "http://127.0.0.1:9"
+print("http.client" in sys.modules, recordings.current_recording())
+@trace_agent
+def agent():
+    print(current_run())
+agent()
+"""
+
+
+def test_environment_is_looked_at_when_the_first_agent_runs() -> None:
+    assert ran(LATER)[0].splitlines() == ["False None", "CurrentRun()"]
+
+
+def test_environment_that_leads_nowhere_is_told_once_and_hurts_nobody() -> None:
+    out, err = ran("agent_of('t')()\nagent_of('t')()\nprint('output')", environment={"ROTOSCOPE_GATEWAY": "canary"})
+
+    assert out == "output\n"
+    assert err == "agents are not recorded: the gateway has no URL like 'http://127.0.0.1:8484'\n"
