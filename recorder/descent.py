@@ -233,8 +233,10 @@ class _Waiting:
         if not gaps:
             return None
         gap = max(gaps, key=lambda gap: self._likely(gap, conversation))
-        gap.begun += 1
         is_sure = [gap] == [x for x in gaps if x.holds(conversation)]
+        if not is_sure and sender is None and conversation.first.opened.thread_source == "own":
+            return None  # a prompt made anew: an agent that says on which line it is would say that it is below it
+        gap.begun += 1
         return gap.conversation.number, "tools" if is_sure else "time"
 
     def _likely(self, gap: _Gap, conversation: Conversation) -> tuple[bool, bool, int, float]:

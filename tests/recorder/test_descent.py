@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from chat_wire import Wire, assistant, result, system, tool_call, user
@@ -9,18 +10,20 @@ from rotoscope.recorder.conversations import find_turns
 from rotoscope.recorder.descent import find_descent
 from rotoscope.recorder.links import Linker
 from rotoscope.recorder.told import Told
-from rotoscope.traces.journal import CallOpened
+from rotoscope.traces.journal import CallOpened, ThreadSource
 
 START = [system("s"), user("a")]
 
 
-def parents(wire: Wire, who: dict[int, tuple[int, int | None]] | None = None) -> list[tuple[int | None, str | None]]:
+def parents(
+    wire: Wire, who: Mapping[int, tuple[int, int | None]] | None = None, *, source: ThreadSource = "client"
+) -> list[tuple[int | None, str | None]]:
     """Return who began each conversation; `who` says of calls who sent them, and who began that one."""
     records = []
     for record in wire.written().records:
         if isinstance(record, CallOpened) and who and record.call in who:
             thread, parent = who[record.call]
-            record = replace(record, thread=thread, parent=parent, thread_source="client")
+            record = replace(record, thread=thread, parent=parent, thread_source=source)
         records.append(record)
     run = gather(records)
     found = find_descent(run.calls, find_turns(run, Linker(run).find()), Told())
@@ -130,6 +133,25 @@ def test_other_conversations_of_a_line_are_below_its_first() -> None:
     agent(wire, "side", start=4, end=5)
 
     assert parents(wire, {0: (0, None), 1: (1, 0), 2: (1, 0)}) == [(None, None), (0, "client"), (1, None)]
+
+
+def test_an_agent_that_names_its_line_and_makes_its_prompt_anew_did_not_begin_itself() -> None:
+    wire = Wire()
+    for start in (0, 2, 4):  # tools were asked for and their results never sent as such
+        wire.call([system("s"), user(f"round {start}")], assistant(calls=[tool_call("1")]), start=start, end=start + 1)
+    line = dict.fromkeys(range(3), (0, None))
+
+    assert parents(wire, line, source="own") == [(None, None), (0, None), (0, None)]
+    assert parents(wire) == [(None, None), (0, "time"), (1, "time")]
+
+
+def test_on_a_named_line_an_agent_that_ended_before_the_results_was_begun_by_it() -> None:
+    wire = Wire()
+    grown = wire.call(START, assistant(calls=[tool_call("1")]), start=0, end=1)
+    agent(wire, "b", start=2, end=3)
+    wire.call([*grown, result("1", "x")], assistant("c"), start=4, end=5)
+
+    assert parents(wire, dict.fromkeys(range(3), (0, None)), source="own") == [(None, None), (0, "tools")]
 
 
 def test_a_title_that_comes_first_is_not_the_root() -> None:
