@@ -3,10 +3,15 @@ import json
 
 import pytest
 from asked_models import Asked
+from recorded_examples import recorded
+from replayed_traces import Replayed, check_order, check_prefixes, replay_once
 
 from examples import scripted_model
-from examples.iterative_research.agent import OBSERVATION_LIMIT, REPORT_LIMIT, Memory, iterative_research
+from examples.iterative_research.agent import HERE, OBSERVATION_LIMIT, REPORT_LIMIT, Memory, iterative_research
+from examples.tasks import load_tasks
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
+from rotoscope.traces import Call, ParallelStart, Trace
+from rotoscope.traces.model import ToolCall as RecordedToolCall
 
 QUESTION = "How do flywheels and batteries compare?"
 
@@ -111,3 +116,41 @@ def test_what_the_model_gets_wrong_it_sees_in_the_next_round(wrong: ToolCall) ->
     research(asked, rounds=2)
 
     assert "# What it returned\n\nerror: " in prompts(asked)[1]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Replayed]:
+    folder = tmp_path_factory.mktemp("iterative_research")
+    trace = recorded(folder, "iterative_research", "--task", "2", "--seed", "1", "--rounds", "6", "--no-stream")
+    return trace, replay_once([trace], folder / "replay")
+
+
+def test_prompts_share_the_system_prompt_and_nothing_else(run: tuple[Trace, Replayed]) -> None:
+    calls = list(run[0].calls())
+    (system,) = run[0].shared_prefixes
+
+    assert len({call.conversation_id for call in calls}) == len(calls) == 6
+    first, *middle, last = ((call.prefix.of, call.prefix.tokens) for call in calls)
+    assert {first, *middle} == {(system.id, system.tokens)}
+    assert last[1] <= system.tokens  # without tools the system prompt is another one, with the same beginning
+    assert system.tokens < min(call.prompt_tokens for call in calls)
+
+
+def test_rounds_follow_one_another_with_one_tool_between(run: tuple[Trace, Replayed]) -> None:
+    kinds = [type(event) for event in run[0].events if isinstance(event, Call | ParallelStart | RecordedToolCall)]
+
+    assert kinds == [Call, *([RecordedToolCall, Call] * (len(kinds) // 2))]
+    assert {event.time_source for event in run[0].events if isinstance(event, RecordedToolCall)} == {"sdk"}
+
+
+def test_the_same_seed_gives_the_same_rounds_over_the_wire(run: tuple[Trace, Replayed]) -> None:
+    asked = Asked(scripted_model.answer, seed=1)
+
+    asyncio.run(iterative_research(asked, load_tasks(HERE)[1]["question"], rounds=6))
+
+    assert len(asked.answers) == len(list(run[0].calls()))
+
+
+def test_a_replay_holds_the_laws_of_prefixes_and_of_order(run: tuple[Trace, Replayed]) -> None:
+    check_prefixes(run[1])
+    check_order(run[1])
