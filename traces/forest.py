@@ -69,22 +69,43 @@ class Forest:
 
     def owner(self, of: Node | None, tokens: int) -> Node | None:
         """Return the first stream that has the first `tokens` tokens of `of`, None when there are none."""
-        if tokens == 0:
-            return None
-        while of is not None and tokens <= self._links[of][1]:
-            of = self._links[of][0]
-        return of
+        streams = self.streams_with(of, tokens)
+        return streams[-1] if streams else None
+
+    def streams_with(self, of: Node | None, tokens: int) -> list[Node]:
+        """Return the streams by which the first `tokens` tokens of `of` came to it, `of` first and their owner last."""
+        streams: list[Node] = []
+        while tokens and of is not None:
+            streams.append(of)
+            of, shared = self._links[of]
+            if tokens > shared:
+                break
+        return streams
 
 
 def normalise(trace: Trace) -> Trace:
-    """Return the trace with every call's prefix named after the stream that owns its last shared token (R3)."""
-    forest = Forest.of_trace(trace)
+    """Return the trace with every call's prefix named after the stream that owns its last shared token (R3).
+
+    A prefix that is named after another stream is only as sure as those on the way there: its least value is the least of
+    theirs and its own. Its greatest value stays, for it is of what the prompt shares with any earlier stream (bounds.py).
+    """
+    forest, least = Forest.of_trace(trace), _least_values(trace)
 
     def normal(prefix: Prefix) -> Prefix:
-        owner = forest.owner(prefix.of, prefix.tokens)
-        return prefix if owner == prefix.of else replace(prefix, of=owner)
+        streams = forest.streams_with(prefix.of, prefix.tokens)
+        owner = streams[-1] if streams else None
+        if owner == prefix.of:
+            return prefix
+        low = min((least[stream] for stream in streams[:-1]), default=prefix.least)
+        return replace(prefix, of=owner, low=low if low < prefix.least else prefix.low)
 
     events = tuple(
         replace(event, prefix=normal(event.prefix)) if isinstance(event, Call) else event for event in trace.events
     )
     return trace if events == trace.events else replace(trace, events=events)
+
+
+def _least_values(trace: Trace) -> dict[Node, int]:
+    """Return how much each stream surely shares with the one that it begins like."""
+    least: dict[Node, int] = {one.id: one.prefix.least if one.prefix else 0 for one in trace.shared_prefixes}
+    return least | {call.call: call.prefix.least for call in trace.calls()}

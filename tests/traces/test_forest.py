@@ -5,7 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from token_worlds import World, common, trace_of, worlds
 
-from rotoscope.traces import Call, Forest, Prefix, normalise
+from rotoscope import testing
+from rotoscope.testing import make_call
+from rotoscope.traces import Call, Forest, Prefix, SharedPrefix, SharedPrefixLink, normalise
 
 
 @given(worlds(domains=1))
@@ -53,3 +55,28 @@ def test_calls_of_different_domains_share_at_most_a_shared_prefix(world: World) 
         for b, other in enumerate(world.calls):
             if one.domain != other.domain:
                 assert forest.common_prefix(a, b) == 0
+
+
+def test_a_prefix_that_is_named_after_an_earlier_stream_is_as_unsure_as_those_on_the_way() -> None:
+    calls = (
+        make_call(0, 5),
+        make_call(1, 4, osl=0, prefix=Prefix(0, 4, "messages", low=2)),
+        make_call(2, 4, osl=0, prefix=Prefix(1, 4, "messages", low=3)),
+        make_call(3, 4, prefix=Prefix(2, 3, "messages")),
+        make_call(4, 9, prefix=Prefix(2, 4, "messages", low=1, high=7)),
+    )
+
+    trace = normalise(testing.trace_of(*calls))
+
+    assert [call.prefix for call in trace.calls()][3:] == [
+        Prefix(0, 3, "messages", low=2),
+        Prefix(0, 4, "messages", low=1, high=7),
+    ]
+
+
+def test_a_prefix_that_is_named_after_the_shared_prefix_before_its_own_is_as_unsure_as_that() -> None:
+    shared = (SharedPrefix("s0", "system", 8), SharedPrefix("s1", "system", 9, SharedPrefixLink("s0", 6, low=4)))
+
+    trace = normalise(testing.trace_of(make_call(0, 9, prefix=Prefix("s1", 5, "text")), shared_prefixes=shared))
+
+    assert next(trace.calls()).prefix == Prefix("s0", 5, "text", low=4)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from strategies import corpora, grown_by, traces
 
 from rotoscope.traces.audit import audit
+from rotoscope.traces.bounds import PromptBounds
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.forest import Forest, Node, normalise
 from rotoscope.traces.formats.recognise import LabelledTrace, open_traces
@@ -149,13 +150,25 @@ def test_bounds_stay_around_what_they_bound(trace: Trace, step: int) -> None:
     validate(after)
     for old, new in zip(trace.calls(), after.calls(), strict=True):
         if old.prefix.least == old.prefix.tokens:
-            assert new.prefix.least == new.prefix.tokens
+            # Where its parting merges with an earlier one, it is only as sure as that.
+            assert new.prefix.least == new.prefix.tokens or new.prefix.of != old.prefix.of
         else:
             assert new.prefix.least <= min(old.prefix.least, new.prefix.tokens)
         if old.prefix.greatest == old.prefix.tokens:
             assert new.prefix.greatest == new.prefix.tokens
         else:
             assert new.prefix.greatest >= min(old.prefix.greatest, new.prompt_tokens)
+
+
+@settings(max_examples=50)
+@given(bounded_traces(), STEPS)
+def test_bounds_of_what_any_two_prompts_share_tighten_by_less_than_a_step(trace: Trace, step: int) -> None:
+    before, after = PromptBounds(trace), PromptBounds(rounded(trace, step))
+
+    for a, b in combinations([call.call for call in trace.calls()], 2):
+        (low, high), (new_low, new_high) = before.common_prefix(a, b), after.common_prefix(a, b)
+        assert new_low < low + step
+        assert new_high > high - step
 
 
 @settings(max_examples=50)

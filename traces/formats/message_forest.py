@@ -8,7 +8,8 @@ many tokens lie before a boundary:
    there: prompt_tokens + completion_tokens of its call.
 2. A shared prefix ends there: the size of its messages.
 3. Else the boundary lies between two that are known; what is between those is shared out by the sizes of the messages.
-   That is exact when the sizes add up; when they do not, the true value may lie anywhere between the two.
+   When they add up, no message takes more than its size: the boundary lies as surely as the first of the two, and no
+   further than by that. When they do not, the true value may lie anywhere between the two.
 
 An answer with reasoning comes back without it, so it is not the beginning of anything that its call's stream has. An
 answer that comes back may be rendered in other tokens than it was generated in; nothing in such a file tells. A prefix
@@ -17,6 +18,7 @@ that reaches into an answer therefore has the prompt before it as its least valu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rotoscope.traces.forest import Node
@@ -73,6 +75,8 @@ class MessageForest:
     _shared_of: dict[Boundary, _Shared] = field(default_factory=dict)
     _prompts: list[_Prompt] = field(default_factory=list)
     _unseen: set[Boundary] = field(default_factory=set)
+    _answers: set[Boundary] = field(default_factory=set)
+    """The ends of outputs that no prompt holds."""
 
     def message(self, before: Boundary, size: int | None) -> Boundary:
         """Add a message after a boundary; return the boundary after it, the same one if the message is empty."""
@@ -109,7 +113,7 @@ class MessageForest:
         return shared.id if shared else None
 
     def call(self, end: Boundary, *, prompt_tokens: int, completion_tokens: int, reasoning_tokens: int) -> Boundary:
-        """Add the next call, whose prompt ends at a boundary; return the boundary after its answer."""
+        """Add the next call, whose prompt ends at a boundary behind the root; return the boundary after its answer."""
         answer = self.message(end, completion_tokens - reasoning_tokens)
         self._prompts.append(_Prompt(end, answer, prompt_tokens, completion_tokens, reasoning_tokens))
         if end.prompt_tokens is None:
@@ -144,11 +148,26 @@ class MessageForest:
         fresh.reverse()
         opaque = bool(fresh) and fresh[0] in self._unseen
         prefix = _shared_part(known, prompt.prompt_tokens, opaque=opaque)
+        self._hold(known, call, prompt, fresh)
         _place_all(call, prompt, fresh, prefix)
         if prompt.completion_tokens and not prompt.reasoning_tokens:
             least, end = prompt.prompt_tokens, prompt.prompt_tokens + prompt.completion_tokens
             prompt.answer.place(call, end, least, end)
+            self._answers.add(prompt.answer)
         return prefix
+
+    def _hold(self, known: Boundary, call: int, prompt: _Prompt, fresh: Sequence[Boundary]) -> None:
+        """Say where the last boundary that earlier streams have too lies in a prompt, for the prompts that follow.
+
+        A prompt that ends there measures it. The message of an answer may end behind the output, so two prompts that
+        hold it may share more than either does with the stream of that answer.
+        """
+        end = prompt.prompt_tokens
+        if not fresh and end == known.prompt_tokens and (known.low, known.high) != (end, end):
+            known.place(call, end, end, end)
+        elif known in self._answers:
+            known.high = max(known.high, end - sum(boundary.size or 0 for boundary in fresh))
+        self._answers.discard(known)
 
 
 def _shared_part(known: Boundary, prompt_tokens: int, *, opaque: bool) -> Prefix:
@@ -196,4 +215,7 @@ def _share_out(call: int, start: Boundary, between: list[Boundary], end: Boundar
     for boundary in between:
         before += boundary.size or 0
         at = start.at + before * room // total if total else start.at
-        boundary.place(call, at, at if exact else start.low, at if exact else end.high)
+        if exact:
+            boundary.place(call, at, start.low + before, at)
+        else:
+            boundary.place(call, at, start.low, end.high)

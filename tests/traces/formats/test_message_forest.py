@@ -73,6 +73,42 @@ def test_a_place_after_an_answer_is_as_uncertain_as_the_answer() -> None:
     ]
 
 
+def test_sizes_that_add_up_behind_an_uncertain_place_leave_what_is_between_as_uncertain() -> None:
+    forest = MessageForest()
+    answer = ask(forest, forest.message(forest.root, 10), 10, 20)
+    first = forest.message(answer, 5)
+    ask(forest, forest.message(first, 5), 40)
+    ask(forest, forest.message(first, 1), 36)
+
+    assert forest.prefixes()[2] == Prefix(1, 35, "messages", low=15)
+
+
+def test_prompts_that_hold_one_answer_may_share_what_its_message_takes_beside_the_output() -> None:
+    forest = MessageForest()
+    answer = ask(forest, forest.message(forest.root, 10), 10, 20)
+    ask(forest, forest.message(answer, 5), 38)
+    ask(forest, forest.message(answer, 6), 50)
+
+    assert forest.prefixes()[1:] == [
+        Prefix(0, 30, "messages", low=10),
+        Prefix(0, 30, "messages", low=10, high=33),
+    ]
+
+
+def test_a_prompt_that_ends_with_an_answer_measures_where_that_ends_for_those_that_follow() -> None:
+    forest = MessageForest()
+    answer = ask(forest, forest.message(forest.root, 10), 10, 20)
+    ask(forest, answer, 32)
+    ask(forest, answer, 32)
+    ask(forest, forest.message(answer, 6), 50)
+
+    assert forest.prefixes()[1:] == [
+        Prefix(0, 30, "messages", low=10),
+        Prefix(1, 32, "messages"),
+        Prefix(1, 32, "messages"),
+    ]
+
+
 def test_a_measure_that_contradicts_the_prompt_around_it_is_not_used() -> None:
     forest = MessageForest()
     first = forest.message(forest.root, 10)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from rotoscope.traces import (
     loads,
 )
 from rotoscope.traces.analysis.optimum import Assumptions, planned_hits
+from rotoscope.traces.bounds import PromptBounds
 from rotoscope.traces.formats.trtllm import read_trtllm
 
 SYSTEM = message("system", 0, 100, system_prompt_id="a template")
@@ -49,6 +50,15 @@ def test_common_prefixes_are_those_of_the_real_streams(run: Run) -> None:
     for a, real in enumerate(run.calls):
         for b, other in enumerate(run.calls[:a]):
             assert forest.common_prefix(a, b) == common(real.stream, other.stream)
+
+
+@given(runs(overhead=True))
+def test_bounds_hold_what_any_two_prompts_share_where_sizes_do_not_add_up(run: Run) -> None:
+    bounds = PromptBounds(read_trtllm(run.data))
+
+    for a, b in combinations(range(len(run.calls)), 2):
+        low, high = bounds.common_prefix(a, b)
+        assert low <= common(run.calls[a].prompt, run.calls[b].prompt) <= high
 
 
 @given(runs(overhead=True))
