@@ -127,12 +127,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Replayed]:
 
 def test_prompts_share_the_system_prompt_and_nothing_else(run: tuple[Trace, Replayed]) -> None:
     calls = list(run[0].calls())
-    (system,) = run[0].shared_prefixes
+    system, without_tools = run[0].shared_prefixes
 
     assert len({call.conversation_id for call in calls}) == len(calls) == 6
     first, *middle, last = ((call.prefix.of, call.prefix.tokens) for call in calls)
     assert {first, *middle} == {(system.id, system.tokens)}
-    assert last[1] <= system.tokens  # without tools the system prompt is another one, with the same beginning
+    assert last == (system.id, without_tools.tokens)  # the last round is given no tools
     assert system.tokens < min(call.prompt_tokens for call in calls)
 
 
