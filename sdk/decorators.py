@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import secrets
 from collections.abc import Callable
 from contextvars import Token
 from typing import Any, TypeVar, overload
 
 from rotoscope.recorder.marks import ToolMark
-from rotoscope.sdk import recordings
+from rotoscope.sdk import forks, recordings
+from rotoscope.sdk.conventions import EXECUTE_TOOL, INVOKE_AGENT
 from rotoscope.sdk.recordings import open_agents
 from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
 from rotoscope.sdk.spans import Span, begin_span
@@ -99,16 +99,16 @@ class _Inside:
 class _Agent(_Inside):
     """What is around one run of an agent."""
 
-    __slots__ = ("_line", "_process", "_region")
+    __slots__ = ("_forks", "_line", "_region")
 
     def __init__(self, scope: Scope | None, span: Span | None, *, ends: Line | None, region: str = "") -> None:
         super().__init__(scope, span)
-        self._line, self._region, self._process = ends, region, os.getpid()
+        self._line, self._region, self._forks = ends, region, forks.depth
         if ends is not None:
             open_agents.add(self)
 
     def end(self, error: BaseException | None) -> None:
-        if self._process != os.getpid():  # forked within the agent, which goes on in the process that began it
+        if self._forks != forks.depth:  # forked within the agent, which goes on in the process that began it
             return
         if self._span is not None:
             self._span.end(error)
@@ -122,7 +122,7 @@ class _Agent(_Inside):
 
 
 def _open_agent(name: str) -> _Agent:
-    span, above = begin_span("invoke_agent", name), current_scope() or recordings.scope_of_parent()
+    span, above = begin_span(INVOKE_AGENT, name), current_scope() or recordings.scope_of_parent()
     if above is None:
         run = recordings.begin_run()
         line = None if run is None else Line(run)
@@ -139,13 +139,15 @@ def _open_agent(name: str) -> _Agent:
 class _Tool(_Inside):
     """What is around one run of a tool."""
 
-    __slots__ = ("_name", "_start_s", "_started")
+    __slots__ = ("_forks", "_name", "_start_s", "_started")
 
     def __init__(self, name: str, scope: Scope | None, span: Span | None) -> None:
         super().__init__(scope, span)
-        self._name, self._started, self._start_s = name, scope, clock()
+        self._name, self._started, self._start_s, self._forks = name, scope, clock(), forks.depth
 
     def end(self, error: BaseException | None) -> None:
+        if self._forks != forks.depth:
+            return
         scope = self._started
         if scope is not None and not scope.has_calls:
             scope.line.tell(ToolMark(self._name, scope.line.name, self._start_s, clock()))
@@ -156,4 +158,5 @@ class _Tool(_Inside):
 def _open_tool(name: str) -> _Tool:
     above = current_scope()
     scope = None if above is None else Scope(above.line, above)
-    return _Tool(name.rpartition(".")[2], scope, begin_span("execute_tool", name))
+    asked = name.rpartition(".")[2]
+    return _Tool(asked, scope, begin_span(EXECUTE_TOOL, asked))

@@ -8,8 +8,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rotoscope.recorder.marks import WaitMark
+from rotoscope.sdk import forks
+from rotoscope.sdk.conventions import BRANCH, PARALLEL
 from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
-from rotoscope.sdk.spans import Span, begin_span
+from rotoscope.sdk.spans import Span, begin_span, counts
 
 if TYPE_CHECKING:
     from rotoscope.traces.model import WaitKind
@@ -24,23 +26,33 @@ class _Block:
     def _end(self, error: BaseException | None) -> None:
         raise NotImplementedError
 
+    _forks = -1
+
     def __enter__(self) -> Self:
-        self._begin()
+        self._forks = forks.depth
+        try:
+            self._begin()
+        except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
+            counts.lose(failure)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._end(error)
+        if self._forks != forks.depth:  # it ends in the process that began it
+            return
+        try:
+            self._end(error)
+        except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
+            counts.lose(failure)
 
     async def __aenter__(self) -> Self:
-        self._begin()
-        return self
+        return self.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._end(error)
+        self.__exit__(kind, error, traceback)
 
 
 class Parallel(_Block):
@@ -72,7 +84,7 @@ class Parallel(_Block):
 
     def _begin(self) -> None:
         self._scope, self._start_s = current_scope(), clock()
-        self._span = begin_span("parallel", self._name)
+        self._span = begin_span(PARALLEL, self._name)
         if self._span is not None:
             self._span.attach()
 
@@ -96,7 +108,7 @@ class Branch(_Block):
         scope = self._of.fork()
         if scope is not None:
             self._token = enter(scope)
-        self._span = begin_span("branch", self._name, parent=self._of.span)
+        self._span = begin_span(BRANCH, self._name, parent=self._of.span)
         if self._span is not None:
             self._span.attach()
 

@@ -5,11 +5,14 @@ This module loads no OpenTelemetry: an agent without it pays nothing.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sys
 from typing import Protocol
 
 from rotoscope.sdk import recordings
+from rotoscope.sdk.account import count_at_exit
 
 _log = logging.getLogger(__name__)
 
@@ -33,15 +36,37 @@ class Counts:
     def __init__(self) -> None:
         self.open = 0
         self.lost = 0
+        self._is_told_at_exit = False
+
+    def begin(self) -> None:
+        """Count a span that begins."""
+        self.open += 1
+        if not self._is_told_at_exit:
+            self._tell_at_exit()
 
     def lose(self, error: Exception) -> None:
-        """Count a span that could not be made or ended, and tell the first time."""
-        if not self.lost:
-            _log.warning("spans are lost: %s", type(error).__name__)
+        """Count a span that could not be made or ended, and tell the first time. Never raises."""
         self.lost += 1
+        if self.lost == 1:
+            with contextlib.suppress(Exception):  # at the limit of recursion even this
+                self._tell_at_exit()
+                _log.warning("spans are lost: %s", type(error).__name__)
+
+    def begin_in_child(self) -> None:
+        """Forget what the process counted that this one was forked from."""
+        self.open = self.lost = 0
+        self._is_told_at_exit = False
+
+    def _tell_at_exit(self) -> None:
+        self._is_told_at_exit = True
+        count_at_exit("spans that have not ended", lambda: self.open)
+        count_at_exit("spans that were lost", lambda: self.lost)
 
 
 counts = Counts()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=counts.begin_in_child)
 
 
 def has_provider() -> bool:
