@@ -2,12 +2,14 @@
 
 A prompt is assumed to go on behind the whole stream of an earlier call of its conversation that had ended and that no
 other went on from: the longest one that fits into it, among those that are at least as long as what the server found in
-its cache, where any are. The reasoning of an answer may have been dropped. A prompt that none fits into begins anew: after
-a compaction, as a side call, or in a conversation that was not seen from its start.
+its cache, where any are. The reasoning of an answer may have been dropped. Where the server found more than that, the prompt
+shares what was found with the first prompt of its model that is as long, if there is one; and where it found more than
+twice as much, it does not go on from there at all. A prompt that goes on from none begins anew: after a compaction, as a
+side call, or in a conversation that was not seen from its start.
 
 Words are invented for all of it, so that the recorder treats such calls as any others. What follows for prefixes is then
-marked: `assumed` where a prompt goes on, with nothing as the least and the whole prompt as the greatest true value, and
-`opaque` where it begins anew (`traces.py`).
+marked: `assumed` where a prompt shares something, with nothing as the least true value, and `opaque` where it begins
+anew. The greatest true value is all that an earlier stream has (`traces.py`).
 """
 
 from __future__ import annotations
@@ -39,33 +41,46 @@ class Assumption:
 
     open: dict[str, list[_Stream]] = field(default_factory=dict)
     """By conversation, the calls that none went on from."""
-    begun_anew: int = 0
-    """Prompts that were shorter than what went before them in their conversation."""
+    found: dict[ModelCall, ModelCall] = field(default_factory=dict)
+    """By call, the one with whose prompt it shares what the server found in its cache."""
+    _seen: dict[str, list[ModelCall]] = field(default_factory=dict)
+    """By model, calls in their order."""
     _words: count[int] = field(default_factory=lambda: count())
 
     def said(self, call: ModelCall, conversation: str, tools: Sequence[str]) -> Said:
         """Return words for a call; `tools` are the names of those that it is known to have asked for."""
         streams = self.open.setdefault(conversation, [])
         before = self._before(call, streams)
+        if (holder := self._holder(call)) is not None and (before is None or _tokens(before.call) < _cached(call)):
+            self.found[call] = holder
         if before is None:
-            self.begun_anew += bool(streams)
             messages = [{"role": "user", "content": self._text(call.usage.prompt_tokens or 0)}]
         else:
             streams.remove(before)
             messages = [*before.messages, *self._new(call, before)]
+        self._seen.setdefault(call.model, []).append(call)
         answer = self._answer(call, tools)
         if not call.failed:
             streams.append(_Stream(call, [*messages, {**answer, "reasoning_content": ""}]))
         return Said(messages, [answer])
 
     def _before(self, call: ModelCall, streams: Sequence[_Stream]) -> _Stream | None:
-        length, cached = call.usage.prompt_tokens or 0, call.usage.cached_tokens or 0
+        length, cached = call.usage.prompt_tokens or 0, _cached(call)
         fitting = [
             x
             for x in streams
-            if x.call.end_ns is not None and x.call.end_ns <= call.start_ns and _least_tokens(x.call) < length
+            if x.call.end_ns is not None
+            and x.call.end_ns <= call.start_ns
+            and _least_tokens(x.call) < length
+            and cached <= 2 * _tokens(x.call)
         ]
         return max(fitting, key=lambda x: (_tokens(x.call) >= cached, _tokens(x.call), x.call.start_ns), default=None)
+
+    def _holder(self, call: ModelCall) -> ModelCall | None:
+        """Return the first call whose prompt is as long as what the server found in its cache."""
+        cached = _cached(call)
+        seen = self._seen.get(call.model, ()) if cached else ()
+        return next((x for x in seen if (x.usage.prompt_tokens or 0) >= cached), None)
 
     def _new(self, call: ModelCall, before: _Stream) -> list[Message]:
         """Return what is new in a prompt: results of the tools that were asked for, or what a user wrote."""
@@ -95,6 +110,11 @@ class Assumption:
         word = f"{next(self._words)} "
         size = min(max(tokens * _BYTES_PER_TOKEN, len(word)), _MOST_BYTES)
         return (word * (size // len(word) + 1))[:size] + f" {word}"
+
+
+def _cached(call: ModelCall) -> int:
+    """Return how much of a prompt the server found in its cache."""
+    return min(call.usage.cached_tokens or 0, call.usage.prompt_tokens or 0)
 
 
 def _tokens(call: ModelCall) -> int:

@@ -44,6 +44,7 @@ class ModelCall:
     is_stream: bool = False
     is_error: bool = False
     was_left: bool = False
+    """Whether the client left before the answer had ended: where it says so, or a stream came to no end."""
     status: int = 500
     """Where it is an error."""
     response_id: str = field(default="", repr=False)
@@ -54,21 +55,25 @@ class ModelCall:
     def of(cls, span: Span) -> ModelCall:
         """Read a call span."""
         choices = spellings.choices_of(span)
-        said = said_in(span, choices)
+        said, usage = said_in(span, choices), spellings.usage_of(span)
+        reasons = spellings.finish_reasons_of(span, said.finish_reasons)
+        is_stream = spellings.is_stream(span)
+        has_end = bool(set(reasons) - {"error"}) or usage.completion_tokens is not None
         return cls(
             span=span,
             start_ns=span.start_ns,
             end_ns=span.end_ns,
             first_ns=spellings.first_ns_of(span),
             model=spellings.model_of(span),
-            usage=spellings.usage_of(span),
+            usage=usage,
             said=said,
-            reasons=spellings.finish_reasons_of(span, said.finish_reasons),
+            reasons=reasons,
             choices=choices,
             is_text=spellings.is_text(span),
-            is_stream=spellings.is_stream(span),
+            is_stream=is_stream,
             is_error=span.is_error,
-            was_left=spellings.was_left(span),
+            was_left=spellings.was_left(span)
+            or (is_stream and not has_end and not span.is_error and span.end_ns is not None),
             status=spellings.status_of(span),
             response_id=spellings.response_id_of(span),
             previous_response=spellings.previous_response_of(span),

@@ -2,7 +2,7 @@
 
 All that happened within a span happened on its line, but for two kinds of what is in it:
 
-1. An agent within another agent has a line of its own.
+1. An agent within another agent that makes calls itself has a line of its own.
 2. Of what happened at the same time, whatever has calls within it and is no call itself has a line of its own.
 
 Lines that were begun below one span, and overlap or hang together by overlaps, are one fork. It joins when all of it has
@@ -52,6 +52,8 @@ class Node:
     start_ns: int = 0
     end_ns: int = 0
     has_calls: bool = False
+    own_calls: int = 0
+    """Calls in it that are in no agent further down."""
 
     @property
     def is_leaf(self) -> bool:
@@ -65,6 +67,8 @@ class Node:
         times = own + inner
         self.start_ns, self.end_ns = min(x for x, _ in times), max(x for _, x in times)
         self.has_calls = self.call is not None or any(child.has_calls for child in self.children)
+        inner_calls = sum(child.own_calls for child in self.children if not child.is_agent)
+        self.own_calls = (self.call is not None) + inner_calls
 
 
 @dataclass(slots=True)
@@ -78,10 +82,14 @@ class Laid:
     forks: list[Fork] = field(default_factory=list)
     _lines: int = 0
 
-    def lay(self, node: Node, line: Line, agent: str) -> None:
-        """Lay out what is in a node on a line; `agent` is the innermost one's span."""
+    def lay(self, node: Node, line: Line, agent: str, *, is_within: bool = False) -> None:
+        """Lay out what is in a node on a line; `agent` is the innermost one's span.
+
+        `is_within` tells whether an agent stands above that makes calls itself on this line.
+        """
         if node.is_agent and node.span is not None:
             agent = node.span.span_id
+            is_within = is_within or node.own_calls > 0
         if node.call is not None:
             self.calls.append((node.call, line, agent))
         if node.embedding is not None:
@@ -89,18 +97,13 @@ class Laid:
         if node.tool is not None and not any(child.has_calls for child in node.children):
             self.tools.append((node.tool, line))
         for group in _overlapping(node.children):
-            beside = [child for child in group if self._is_beside(child, group, agent)]
+            beside = [child for child in group if _is_beside(child, group, is_within=is_within)]
             for child in group:
                 if child not in beside:
-                    self.lay(child, line, agent)
+                    self.lay(child, line, agent, is_within=is_within)
             if beside:
                 others = [child for child in node.children if child not in beside]
                 self._fork(beside, line, is_joined=_waits_for(node, others, beside))
-
-    def _is_beside(self, child: Node, group: Sequence[Node], agent: str) -> bool:
-        if not child.has_calls or child.call is not None:
-            return False
-        return len(group) > 1 or bool(agent and _agent_in(child))
 
     def _fork(self, nodes: Sequence[Node], line: Line, *, is_joined: bool) -> None:
         lines: list[Line] = []
@@ -112,6 +115,12 @@ class Laid:
             self.lay(node, lines[-1], "")
 
 
+def _is_beside(child: Node, group: Sequence[Node], *, is_within: bool) -> bool:
+    if not child.has_calls or child.call is not None:
+        return False
+    return len(group) > 1 or (is_within and _is_agent(child))
+
+
 def _waits_for(node: Node, others: Sequence[Node], nodes: Sequence[Node]) -> bool:
     """Tell whether a span, or something else in it, went on when all of some nodes had ended."""
     end_ns = max(one.end_ns for one in nodes)
@@ -119,7 +128,7 @@ def _waits_for(node: Node, others: Sequence[Node], nodes: Sequence[Node]) -> boo
     return any(x >= end_ns for x in ends) or any(other.start_ns >= end_ns for other in others)
 
 
-def _agent_in(node: Node) -> bool:
+def _is_agent(node: Node) -> bool:
     """Tell whether a node is an agent, or stands for one alone, as a tool does that runs one."""
     while not node.is_agent and not node.call:
         inner = [child for child in node.children if child.has_calls]

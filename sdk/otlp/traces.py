@@ -19,16 +19,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rotoscope.recorder.calls import gather
+from rotoscope.recorder.counting import Tally
 from rotoscope.recorder.hashing import new_key
 from rotoscope.recorder.recorder import Recorder
+from rotoscope.recorder.token_counters import AUTO, TokenCounter, chosen_tokenizer, load_counter
 from rotoscope.recorder.told import from_zero
 from rotoscope.sdk.otlp import bodies, spellings
 from rotoscope.sdk.otlp.assumed import Assumption
 from rotoscope.sdk.otlp.calls import ModelCall, fold_calls, key_of
+from rotoscope.sdk.otlp.histories import Histories
 from rotoscope.sdk.otlp.lines import Laid, Line, Node, laid_out
 from rotoscope.sdk.otlp.playing import Player
 from rotoscope.sdk.otlp.reading import read_spans
 from rotoscope.sdk.otlp.spans import Span
+from rotoscope.sdk.otlp.tool_names import ToolNames
 from rotoscope.sdk.otlp.trace_of_spans import is_ours, trace_of_spans
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
@@ -37,7 +41,7 @@ from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import derived_id
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.journal import JournalHeader, JournalRecord, JournalWriter
-from rotoscope.traces.model import Call, LinkEvidence, ParallelStart, Prefix, Trace, TraceEvent
+from rotoscope.traces.model import Call, ParallelStart, Prefix, Trace, TraceEvent
 from rotoscope.traces.validation import validate
 
 logger = logging.getLogger(__name__)
@@ -64,6 +68,7 @@ LOOSE = Aspect("calls that stand alone in traces of their own", "approximated", 
 UNFINISHED = Aspect("calls that had not ended", "approximated", "as lost in flight")
 UNSIZED = Aspect("calls without usage and content", "lost", "nothing tells how long they are")
 REFUSED = Aspect("calls that the server refused", "lost", "they were not sent again", "calls")
+PUT = Aspect("tools and embeddings that stand alone", "approximated", "as of the run that they happened in", "spans")
 STRAYS = Aspect("tools and embeddings outside of any run", "lost", "their spans stand alone", "spans")
 OURS = Aspect("traces that spans were made of", "kept", "each to every field", "traces")
 BESIDE_OURS = Aspect(
@@ -75,7 +80,7 @@ MODELS = Aspect("names of models, tools and agents", "lost", "they are numbered"
 
 READ_ASPECTS = (
     *(OURS, LENGTHS, TIMES, TOOLS, BRANCHES, DOUBLES, REPEATED),
-    *(CONTENT, ASSUMED, ESTIMATED, ORPHANS, LOOSE, UNFINISHED),
+    *(CONTENT, ASSUMED, ESTIMATED, ORPHANS, LOOSE, PUT, UNFINISHED),
     *(OPAQUE, UNSIZED, REFUSED, STRAYS, BESIDE_OURS, TEXT, MODELS),
 )
 
@@ -92,10 +97,20 @@ def read(source: Source, fidelity: Fidelity) -> list[Member]:
 class _Run:
     """What happened in one run."""
 
+    resource: int
     roots: list[Node] = field(default_factory=list)
     traces: set[str] = field(default_factory=set)
     is_loose: bool = False
-    calls: list[ModelCall] = field(default_factory=list)
+    """Whether its calls stand alone, so that nothing tells of its lines."""
+
+    @property
+    def has_calls(self) -> bool:
+        return any(root.has_calls for root in self.roots)
+
+    def holds(self, node: Node) -> bool:
+        """Tell whether something happened while it ran."""
+        start_ns, end_ns = min(x.start_ns for x in self.roots), max(x.end_ns for x in self.roots)
+        return start_ns <= node.start_ns and node.end_ns <= end_ns
 
 
 def _members(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
@@ -144,37 +159,49 @@ def _once(spans: Sequence[Span], fidelity: Fidelity) -> list[Span]:
 def _runs(
     spans: Sequence[Span], calls: Sequence[ModelCall], parents: dict[tuple[str, str], Span], fidelity: Fidelity
 ) -> list[_Run]:
-    nodes = _nodes(spans, calls, parents)
+    """Sort what happened into runs, by their starts."""
+    tops: defaultdict[str, list[Node]] = defaultdict(list)
+    for (trace_id, span_id), node in _nodes(spans, calls, parents).items():
+        if (trace_id, span_id) not in parents:
+            tops[trace_id].append(node)
     groups = _Groups()
-    loose: defaultdict[int, list[str]] = defaultdict(list)
     for span in spans:
         groups.add(span.trace_id)
         if conversation := spellings.conversation_of(span):
             groups.join(span.trace_id, f"conversation {conversation}")
-    roots = {key: node for key, node in nodes.items() if key not in parents}
-    by_trace: defaultdict[str, list[Node]] = defaultdict(list)
-    for (trace_id, _), node in roots.items():
-        by_trace[trace_id].append(node)
-    for trace_id, tops in by_trace.items():
-        if groups.is_alone(trace_id) and _stand_alone(tops):
-            loose[tops[0].span.resource if tops[0].span else 0].append(trace_id)
-    for resource, traces in loose.items():
-        for trace_id in traces:
-            groups.join(trace_id, f"resource {resource}")
-        if len(traces) > 1:
-            fidelity.note(LOOSE, len(traces))
+    loose = {trace_id for trace_id, nodes in tops.items() if groups.is_alone(trace_id) and _stand_alone(nodes)}
+    for trace_id in loose:
+        groups.join(trace_id, f"resource {_resource_of(tops[trace_id])}")
     runs: dict[str, _Run] = {}
-    for trace_id, tops in by_trace.items():
-        run = runs.setdefault(groups.find(trace_id), _Run())
-        run.roots += tops
+    for trace_id, nodes in tops.items():
+        run = runs.setdefault(groups.find(trace_id), _Run(_resource_of(nodes)))
+        run.roots += nodes
         run.traces.add(trace_id)
-        run.is_loose = run.is_loose or any(trace_id in traces for traces in loose.values())
-    return [run for run in runs.values() if any(root.has_calls for root in run.roots)]
+        run.is_loose = run.is_loose or trace_id in loose
+    found = [run for run in runs.values() if run.has_calls]
+    fidelity.note(LOOSE, sum(len(run.roots) for run in found if run.is_loose and len(run.roots) > 1))
+    for run in runs.values():
+        if not run.has_calls:
+            _put_to_others(run, found, fidelity)
+    return sorted(found, key=lambda run: min(root.start_ns for root in run.roots))
+
+
+def _put_to_others(stray: _Run, runs: Sequence[_Run], fidelity: Fidelity) -> None:
+    """Put tools and embeddings that stand alone to the run of their process that they happened in, if there is one."""
+    for root in stray.roots:
+        around = [run for run in runs if run.resource == stray.resource and run.holds(root)]
+        if len(around) == 1:
+            around[0].roots.append(root)
+        fidelity.note(PUT if len(around) == 1 else STRAYS)
+
+
+def _resource_of(nodes: Sequence[Node]) -> int:
+    return nodes[0].span.resource if nodes[0].span else 0
 
 
 def _stand_alone(tops: Sequence[Node]) -> bool:
-    """Tell whether there are calls in a trace, and nothing above any of them."""
-    return any(top.call for top in tops) and all(top.call or (top.is_leaf and not top.has_calls) for top in tops)
+    """Tell whether what happened in a trace has nothing above it."""
+    return all(top.is_leaf and not top.children for top in tops)
 
 
 def _nodes(
@@ -279,36 +306,43 @@ def _play(run: _Run, campaign: str, key: bytes, fidelity: Fidelity) -> _Played |
     laid = laid_out(root)
     start_ns = root.start_ns
     memory = _Memory()
-    recorder = Recorder(memory, key=key)
-    player = Player(recorder, start_ns, has_lines=not run.is_loose)
     sized = _sized(laid, fidelity)
+    counter = _counter([call for call, _, _ in sized])
+    recorder = Recorder(memory, key=key, tokenizer=None if counter is None else counter.name)
+    player = Player(recorder, start_ns, has_lines=not run.is_loose)
     assumption = Assumption()
-    named = {call.previous_response for call, _, _ in sized if call.previous_response}
-    for call, line, agent in sized:
+    tools = ToolNames.of(sized, laid.tools)
+    histories = Histories.of([call for call, _, _ in sized])
+    for place, (call, line, agent) in enumerate(sized):
         if call.has_content:
-            player.call(call, line, partial(_told, call, named))
+            player.call(call, line, partial(_told, call, place, histories))
         else:
             conversation = f"{line.name} {call.conversation or agent} {call.model}"
-            player.call(call, line, partial(_invented, call, conversation, _tools_behind(call, line, laid), assumption))
-    _play_rest(laid, player)
+            player.call(call, line, partial(_invented, call, conversation, tools.asked_by(call), assumption))
+    _play_rest(laid, tools, player)
     player.play()
+    if counter is not None:
+        recorder.counted(Tally(counter).count(recorder.uncounted()))
     trace = recorder.close()
     for said in recorder.trouble:
         logger.warning("%s", said)
     if trace is None:
         return None
     numbers = {seen.number: player.order[seen.opened.call] for seen in gather(from_zero(memory.records)).calls}
-    trace = _marked(trace, numbers, fidelity)
+    trace = _marked(trace, numbers, assumption, fidelity)
     trace = replace(trace, trace_id=derived_id(FORMAT, "run", *sorted(run.traces)), campaign=campaign)
     validate(trace)
     _note(trace, numbers, laid, fidelity)
     return _Played(trace, start_ns, tuple(numbers[number].start_ns for number in sorted(numbers)))
 
 
-def _told(call: ModelCall, named: set[str]) -> bodies.Wire:
-    if call.previous_response or call.response_id in named:
-        return bodies.response(call, call.said, name=call.response_id, previous=call.previous_response)
-    return bodies.chat(call, call.said)
+def _told(call: ModelCall, place: int, histories: Histories) -> bodies.Wire:
+    name, previous = histories.names.get(place, ""), histories.previous.get(place, "")
+    return (
+        bodies.response(call, call.said, name=name, previous=previous)
+        if name or previous
+        else bodies.chat(call, call.said)
+    )
 
 
 def _invented(call: ModelCall, conversation: str, tools: Sequence[str], assumption: Assumption) -> bodies.Wire:
@@ -317,27 +351,24 @@ def _invented(call: ModelCall, conversation: str, tools: Sequence[str], assumpti
 
 def _sized(laid: Laid, fidelity: Fidelity) -> list[tuple[ModelCall, Line, str]]:
     """Return the calls of which something tells how long they are."""
-    sized = [one for one in laid.calls if one[0].has_content or one[0].has_usage]
+    sized = sorted(
+        (one for one in laid.calls if one[0].has_content or one[0].has_usage), key=lambda one: one[0].start_ns
+    )
     fidelity.note(UNSIZED, len(laid.calls) - len(sized))
     return sized
 
 
-def _tools_behind(call: ModelCall, line: Line, laid: Laid) -> list[str]:
-    """Return the names of the tools that ran on a line between a call and the next one."""
-    if call.end_ns is None:
-        return []
-    later = (other.start_ns for other, of, _ in laid.calls if of is line and other.start_ns > call.start_ns)
-    until_ns = min(later, default=None)
-    return [
-        spellings.tool_name_of(tool)
-        for tool, of in laid.tools
-        if of is line and call.end_ns <= tool.start_ns and (until_ns is None or tool.start_ns < until_ns)
-    ]
+def _counter(calls: Sequence[ModelCall]) -> TokenCounter | None:
+    """Return what counts content where there is a call that has no usage; None where nothing can, or need be."""
+    if all(call.has_usage or not call.has_content for call in calls):
+        return None
+    tokenizer = chosen_tokenizer(AUTO)
+    return None if tokenizer is None else load_counter(tokenizer)
 
 
-def _play_rest(laid: Laid, player: Player) -> None:
+def _play_rest(laid: Laid, tools: ToolNames, player: Player) -> None:
     for tool, line in laid.tools:
-        player.tool(spellings.tool_name_of(tool), line, tool.start_ns, tool.end_ns or tool.start_ns)
+        player.tool(tools.names[tool], line, tool.start_ns, tool.end_ns or tool.start_ns)
     for span, line in laid.embeddings:
         wire = bodies.embedding(spellings.model_of(span), spellings.usage_of(span).prompt_tokens, ())
         player.embedding(span.start_ns, span.end_ns or span.start_ns, line, wire)
@@ -345,27 +376,43 @@ def _play_rest(laid: Laid, player: Player) -> None:
         player.fork(fork)
 
 
-def _marked(trace: Trace, numbers: dict[int, ModelCall], fidelity: Fidelity) -> Trace:
+def _marked(trace: Trace, numbers: dict[int, ModelCall], assumption: Assumption, fidelity: Fidelity) -> Trace:
     """Say of prefixes without content that they are assumed, and of lines that the client's spans tell of them."""
-    events = tuple(_marked_event(event, numbers, fidelity) for event in trace.events)
-    return normalise(replace(trace, events=events))
+    prefixes = _assumed_prefixes(trace, numbers, assumption)
+    events: list[TraceEvent] = []
+    for event in trace.events:
+        if isinstance(event, ParallelStart) and event.evidence == "own":
+            event = replace(event, evidence="client")
+        elif isinstance(event, Call) and event.call in prefixes:
+            prefix, link = prefixes[event.call], event.link
+            fidelity.note(OPAQUE if prefix.of is None else ASSUMED)
+            event = replace(event, prefix=prefix, masked=None, link=link and "client", rivals=None)
+        elif isinstance(event, Call):
+            fidelity.note(CONTENT)
+            event = replace(event, link="client") if event.link == "own" else event
+        events.append(event)
+    return normalise(replace(trace, events=tuple(events)))
 
 
-def _marked_event(event: TraceEvent, numbers: dict[int, ModelCall], fidelity: Fidelity) -> TraceEvent:
-    if isinstance(event, ParallelStart) and event.evidence == "own":
-        return replace(event, evidence="client")
-    if not isinstance(event, Call):
-        return event
-    if numbers[event.call].has_content:
-        fidelity.note(CONTENT)
-        return replace(event, link="client") if event.link == "own" else event
-    link: LinkEvidence | None = None if event.link is None else "client"
-    goes_on = isinstance(event.prefix.of, int)
-    fidelity.note(ASSUMED if goes_on else OPAQUE)
-    prefix = Prefix(None, 0, "opaque", high=event.prompt_tokens)
-    if goes_on:
-        prefix = Prefix(event.prefix.of, event.prefix.tokens, "assumed", low=0, high=event.prompt_tokens)
-    return replace(event, prefix=prefix, masked=None, link=link, rivals=None)
+def _assumed_prefixes(trace: Trace, numbers: dict[int, ModelCall], assumption: Assumption) -> dict[int, Prefix]:
+    """Return the prefixes of calls without content, by their numbers."""
+    by_call = {call: number for number, call in numbers.items()}
+    longest: defaultdict[int, int] = defaultdict(int)
+    prefixes: dict[int, Prefix] = {}
+    for call in trace.calls():
+        high = min(call.prompt_tokens, longest[call.domain])
+        longest[call.domain] = max(longest[call.domain], call.stream_tokens)
+        told = numbers[call.call]
+        if told.has_content:
+            continue
+        of, tokens = call.prefix.of, call.prefix.tokens
+        if told in assumption.found:
+            of, tokens = by_call[assumption.found[told]], min(told.usage.cached_tokens or 0, call.prompt_tokens)
+        is_known = isinstance(of, int) and tokens > 0
+        prefixes[call.call] = (
+            Prefix(of, tokens, "assumed", low=0, high=high) if is_known else Prefix(None, 0, "opaque", high=high)
+        )
+    return prefixes
 
 
 def _note(trace: Trace, numbers: dict[int, ModelCall], laid: Laid, fidelity: Fidelity) -> None:

@@ -1,0 +1,62 @@
+"""Which call asked for each tool that ran, and by which name: frameworks call the span of a tool as they like."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rotoscope.sdk.otlp import spellings
+from rotoscope.sdk.otlp.calls import ModelCall
+from rotoscope.sdk.otlp.lines import Line
+from rotoscope.sdk.otlp.spans import Span
+
+
+@dataclass(slots=True)
+class ToolNames:
+    """The tools of a run."""
+
+    behind: dict[ModelCall, list[Span]] = field(default_factory=dict)
+    """By call, the tools that ran on its line before the next one ended."""
+    names: dict[Span, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, calls: Iterable[tuple[ModelCall, Line, str]], tools: Iterable[tuple[Span, Line]]) -> ToolNames:
+        """Find the calls that asked for tools; calls that have not ended asked for none."""
+        found = cls()
+        ended: defaultdict[Line, list[ModelCall]] = defaultdict(list)
+        for call, line, _ in calls:
+            if call.end_ns is not None:
+                ended[line].append(call)
+        for of_line in ended.values():
+            of_line.sort(key=lambda call: call.end_ns or 0)
+        for tool, line in sorted(tools, key=lambda one: one[0].start_ns):
+            place = bisect_right(ended[line], tool.start_ns, key=lambda call: call.end_ns or 0)
+            if place:
+                found.behind.setdefault(ended[line][place - 1], []).append(tool)
+            found.names[tool] = spellings.tool_name_of(tool)
+        for call, ran in found.behind.items():
+            found.names.update(_as_asked(call, ran))
+        return found
+
+    def asked_by(self, call: ModelCall) -> list[str]:
+        """Return the names of the tools behind a call."""
+        return [self.names[tool] for tool in self.behind.get(call, ())]
+
+
+def _as_asked(call: ModelCall, ran: Sequence[Span]) -> dict[Span, str]:
+    """Return the names by which a call asked for tools: by their ids, else in order where none of their names is known."""
+    asked = [one for answer in call.said.answers for one in answer.get("tool_calls") or ()]
+    names: dict[Span, str] = {}
+    for tool in ran:
+        call_id, name = tool.text("gen_ai.tool.call.id"), spellings.tool_name_of(tool)
+        for one in asked:
+            if (call_id and one["id"] == call_id) or (not call_id and one["function"]["name"] == name):
+                names[tool] = one["function"]["name"]
+                asked.remove(one)
+                break
+    left = [tool for tool in ran if tool not in names]
+    if len(left) == len(asked):
+        names.update((tool, one["function"]["name"]) for tool, one in zip(left, asked, strict=True))
+    return names
