@@ -2,24 +2,28 @@
 
 A prompt is assumed to go on behind the whole stream of an earlier call of its conversation that had ended and that no
 other went on from: the longest one that fits into it, among those that are at least as long as what the server found in
-its cache, where any are. The reasoning of an answer may have been dropped. Where the server found more than that, the prompt
-shares what was found with the first prompt of its model that is as long, if there is one; and where it found more than
-twice as much, it does not go on from there at all. A prompt that goes on from none begins anew: after a compaction, as a
-side call, or in a conversation that was not seen from its start.
+its cache, where any are. The reasoning of an answer may have been dropped. Where the server found more than that, the
+prompt shares what was found with the first prompt of its model that is as long, if there is one; and where it found more
+than twice as much, it does not go on from there at all. A prompt that goes on from none begins anew: after a compaction,
+as a side call, or in a conversation that was not seen from its start.
+
+A call that failed and was not counted is an attempt at the next one of its conversation.
 
 Words are invented for all of it, so that the recorder treats such calls as any others. What follows for prefixes is then
 marked: `assumed` where a prompt shares something, with nothing as the least true value, and `opaque` where it begins
-anew. The greatest true value is all that an earlier stream has (`traces.py`).
+anew though it may share something. The greatest true value is all that an earlier stream has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from rotoscope.sdk.otlp.calls import ModelCall
 from rotoscope.sdk.otlp.content import Message, Said
+from rotoscope.traces.model import Prefix, Trace
 
 _BYTES_PER_TOKEN = 4
 _MOST_BYTES = 1 << 16
@@ -37,19 +41,29 @@ class _Stream:
 
 @dataclass(slots=True)
 class Assumption:
-    """Invents the words of the calls of one run."""
+    """Invents the words of the calls of one run, which come in the order of their starts."""
 
-    open: dict[str, list[_Stream]] = field(default_factory=dict)
-    """By conversation, the calls that none went on from."""
+    said: dict[ModelCall, Said] = field(default_factory=dict, repr=False)
+    """Calls that failed, and that none of their conversation came behind, have no words."""
     found: dict[ModelCall, ModelCall] = field(default_factory=dict)
     """By call, the one with whose prompt it shares what the server found in its cache."""
-    _seen: dict[str, list[ModelCall]] = field(default_factory=dict)
+    _open: defaultdict[str, list[_Stream]] = field(default_factory=lambda: defaultdict(list))
+    """By conversation, the calls that none went on from."""
+    _failed: defaultdict[str, list[ModelCall]] = field(default_factory=lambda: defaultdict(list))
+    """By conversation, calls that came to nothing since the last one that did not."""
+    _seen: defaultdict[str, list[ModelCall]] = field(default_factory=lambda: defaultdict(list))
     """By model, calls in their order."""
     _words: count[int] = field(default_factory=lambda: count())
 
-    def said(self, call: ModelCall, conversation: str, tools: Sequence[str]) -> Said:
-        """Return words for a call; `tools` are the names of those that it is known to have asked for."""
-        streams = self.open.setdefault(conversation, [])
+    def add(self, call: ModelCall, conversation: str | None, tools: Sequence[str]) -> None:
+        """Take in the next call; `tools` are the names of those that it is known to have asked for.
+
+        One without a conversation goes on from none, and none from it.
+        """
+        if call.failed:
+            self._failed[conversation or ""].append(call)
+            return
+        streams = [] if conversation is None else self._open[conversation]
         before = self._before(call, streams)
         if (holder := self._holder(call)) is not None and (before is None or _tokens(before.call) < _cached(call)):
             self.found[call] = holder
@@ -58,11 +72,30 @@ class Assumption:
         else:
             streams.remove(before)
             messages = [*before.messages, *self._new(call, before)]
-        self._seen.setdefault(call.model, []).append(call)
         answer = self._answer(call, tools)
-        if not call.failed:
-            streams.append(_Stream(call, [*messages, {**answer, "reasoning_content": ""}]))
-        return Said(messages, [answer])
+        streams.append(_Stream(call, [*messages, {**answer, "reasoning_content": ""}]))
+        self._seen[call.model].append(call)
+        self.said[call] = Said(messages, [answer])
+        for failed in self._failed.pop(conversation, ()) if conversation is not None else ():
+            if failed.end_ns is not None and failed.end_ns <= call.start_ns and failed.model == call.model:
+                self.said[failed] = Said(messages)
+
+    def prefixes(self, trace: Trace, told: Mapping[int, ModelCall]) -> dict[int, Prefix]:
+        """Return the prefixes of the calls whose words were invented, by their numbers in the trace."""
+        numbers = {call: number for number, call in told.items()}
+        longest: defaultdict[int, int] = defaultdict(int)
+        prefixes: dict[int, Prefix] = {}
+        for call in trace.calls():
+            most = min(call.prompt_tokens, longest[call.domain])
+            longest[call.domain] = max(longest[call.domain], call.stream_tokens)
+            if told[call.call] not in self.said:
+                continue
+            of, tokens = call.prefix.of, call.prefix.tokens
+            holder = self.found.get(told[call.call])
+            if holder is not None and holder in numbers:
+                of, tokens = numbers[holder], min(_cached(told[call.call]), call.prompt_tokens)
+            prefixes[call.call] = _prefix(of if isinstance(of, int) else None, tokens, most)
+        return prefixes
 
     def _before(self, call: ModelCall, streams: Sequence[_Stream]) -> _Stream | None:
         length, cached = call.usage.prompt_tokens or 0, _cached(call)
@@ -79,8 +112,7 @@ class Assumption:
     def _holder(self, call: ModelCall) -> ModelCall | None:
         """Return the first call whose prompt is as long as what the server found in its cache."""
         cached = _cached(call)
-        seen = self._seen.get(call.model, ()) if cached else ()
-        return next((x for x in seen if (x.usage.prompt_tokens or 0) >= cached), None)
+        return next((x for x in self._seen[call.model] if (x.usage.prompt_tokens or 0) >= cached > 0), None)
 
     def _new(self, call: ModelCall, before: _Stream) -> list[Message]:
         """Return what is new in a prompt: results of the tools that were asked for, or what a user wrote."""
@@ -110,6 +142,13 @@ class Assumption:
         word = f"{next(self._words)} "
         size = min(max(tokens * _BYTES_PER_TOKEN, len(word)), _MOST_BYTES)
         return (word * (size // len(word) + 1))[:size] + f" {word}"
+
+
+def _prefix(of: int | None, tokens: int, most: int) -> Prefix:
+    tokens = min(tokens, most)
+    if of is not None and tokens:
+        return Prefix(of, tokens, "assumed", low=0, high=None if most == tokens else most)
+    return Prefix(None, 0, "opaque", high=most) if most else Prefix(None, 0, "assumed")
 
 
 def _cached(call: ModelCall) -> int:

@@ -10,14 +10,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from rotoscope.recorder.usage import Usage
 from rotoscope.sdk.otlp import spellings
 from rotoscope.sdk.otlp.content import Said, said_in
-from rotoscope.sdk.otlp.spans import Span
+from rotoscope.sdk.otlp.spans import Key, Span
 
 _SLACK_NS = 2_000_000
 """Clocks of two instrumentations of one process may be read so long apart."""
@@ -126,31 +125,22 @@ class Folded:
     """Spans that told of a call that another one told of too."""
 
 
-_Key: TypeAlias = tuple[str, str]
-
-
-def key_of(span: Span) -> _Key:
-    return span.trace_id, span.span_id
-
-
-def fold_calls(spans: Iterable[Span], parents: dict[_Key, Span]) -> Folded:
+def fold_calls(spans: Iterable[Span], parents: Mapping[Key, Span]) -> Folded:
     """Return the calls of spans, each once; `parents` has the parent of each span that has one."""
     call_spans = [span for span in spans if spellings.kind_of(span) == "call"]
-    calls = {key_of(span): ModelCall.of(span) for span in call_spans}
+    calls = {span.key: ModelCall.of(span) for span in call_spans}
     _fold_logs(calls)
     _fold_nested(calls, parents)
     found = _fold_doubles(sorted(calls.values(), key=lambda call: call.start_ns), parents)
     return Folded(found, len(call_spans) - len(found))
 
 
-def _fold_logs(calls: dict[_Key, ModelCall]) -> None:
+def _fold_logs(calls: dict[Key, ModelCall]) -> None:
     """Put what Logfire tells behind a streamed call to that call."""
-    logs = [call for call in calls.values() if call.span.attributes.get("logfire.span_type") == "log"]
-    if not logs:
-        return
+    logs = [call for call in calls.values() if _is_log(call)]
     waiting: defaultdict[tuple[str, str], list[ModelCall]] = defaultdict(list)
     for call in calls.values():
-        if call not in logs and not call.has_usage:
+        if logs and not call.has_usage and not _is_log(call):
             waiting[call.span.trace_id, call.span.parent_id].append(call)
     for log in sorted(logs, key=lambda call: call.start_ns):
         beside = waiting[log.span.trace_id, log.span.parent_id]
@@ -161,13 +151,17 @@ def _fold_logs(calls: dict[_Key, ModelCall]) -> None:
             whole = replace(
                 log, start_ns=request.start_ns, end_ns=log.start_ns, first_ns=request.end_ns, is_stream=True
             )
-            calls[key_of(request.span)] = whole.filled(request)
-            del calls[key_of(log.span)]
+            calls[request.span.key] = whole.filled(request)
+            del calls[log.span.key]
 
 
-def _fold_nested(calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -> None:
+def _is_log(call: ModelCall) -> bool:
+    return call.span.attributes.get("logfire.span_type") == "log"
+
+
+def _fold_nested(calls: dict[Key, ModelCall], parents: Mapping[Key, Span]) -> None:
     """Leave one call of those that stand within one another."""
-    within: defaultdict[_Key, list[_Key]] = defaultdict(list)
+    within: defaultdict[Key, list[Key]] = defaultdict(list)
     for key in calls:
         if (outer := _outer(key, calls, parents)) is not None:
             within[outer].append(key)
@@ -183,10 +177,10 @@ def _fold_nested(calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -> Non
                 del calls[key]
 
 
-def _outer(key: _Key, calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -> _Key | None:
+def _outer(key: Key, calls: dict[Key, ModelCall], parents: Mapping[Key, Span]) -> Key | None:
     """Return the call around a call, unless a tool or an agent stands between them."""
     while (parent := parents.get(key)) is not None:
-        key = key_of(parent)
+        key = parent.key
         if key in calls:
             return key
         if spellings.kind_of(parent) in ("tool", "agent"):
@@ -194,14 +188,14 @@ def _outer(key: _Key, calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -
     return None
 
 
-def _depth(key: _Key, calls: dict[_Key, ModelCall], parents: dict[_Key, Span]) -> int:
+def _depth(key: Key, calls: dict[Key, ModelCall], parents: Mapping[Key, Span]) -> int:
     depth, above = 0, _outer(key, calls, parents)
     while above is not None:
         depth, above = depth + 1, _outer(above, calls, parents)
     return depth
 
 
-def _fold_doubles(calls: Sequence[ModelCall], parents: dict[_Key, Span]) -> list[ModelCall]:
+def _fold_doubles(calls: Sequence[ModelCall], parents: Mapping[Key, Span]) -> list[ModelCall]:
     """Leave one call of those that two instrumentations tell of."""
     groups: defaultdict[object, list[int]] = defaultdict(list)
     left: dict[int, ModelCall] = {}
@@ -210,7 +204,7 @@ def _fold_doubles(calls: Sequence[ModelCall], parents: dict[_Key, Span]) -> list
         for sign in _signs(call):
             double = next((x for x in groups[sign] if _is_same(left[x], call)), None) if sign in groups else None
             if double is not None:
-                one, other = sorted((left[double], call), key=lambda x: key_of(x.span) in parents)
+                one, other = sorted((left[double], call), key=lambda x: x.span.key in parents)
                 inner = one if _length(one) <= _length(other) else other
                 whole = replace(inner.filled(other if inner is one else one), span=other.span)
                 left[double] = whole

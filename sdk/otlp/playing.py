@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import TypeAlias
 
 from rotoscope.recorder.exchange import Exchange
 from rotoscope.recorder.identity import BRANCH_HEADER, PARENT_HEADER
@@ -15,9 +14,6 @@ from rotoscope.recorder.recorder import Recorder
 from rotoscope.sdk.otlp.bodies import Wire
 from rotoscope.sdk.otlp.calls import ModelCall
 from rotoscope.sdk.otlp.lines import Fork, Line
-
-Make: TypeAlias = Callable[[], Wire]
-"""Makes a call's bytes when it is played: those of calls before are known then."""
 
 _ENDS, _MARKS, _BEGINS = range(3)
 """What ends comes before what begins at the same time, for it may have been waited for."""
@@ -34,15 +30,16 @@ class Player:
     """What times are counted from."""
     has_lines: bool
     """Whether it is known on which line calls are."""
-    order: dict[int, ModelCall] = field(default_factory=dict)
-    """Calls by the numbers that the recorder gave them."""
+    calls: dict[int, ModelCall] = field(default_factory=dict)
+    """By the numbers that the recorder gave them."""
+    unread: int = 0
+    """Calls that the recorder did not take."""
     _waiting: list[tuple[int, int, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=lambda: count())
-    _calls: int = 0
 
-    def call(self, call: ModelCall, line: Line, make: Make) -> None:
-        """Let a call happen."""
-        self._at(call.start_ns, _BEGINS, lambda: self._begin(call, line, make))
+    def call(self, call: ModelCall, line: Line, make: Callable[[], Wire]) -> None:
+        """Let a call happen; its bytes, which hold its whole history, are made when it does."""
+        self._at(call.start_ns, _BEGINS, lambda: self._begin(call, line, make()))
 
     def embedding(self, start_ns: int, end_ns: int, line: Line, wire: Wire) -> None:
         """Let an embedding happen."""
@@ -80,12 +77,13 @@ class Player:
     def _s(self, at_ns: int) -> float:
         return (at_ns - self.zero_ns) / 1e9
 
-    def _begin(self, call: ModelCall, line: Line, make: Make) -> None:
-        wire = make()
+    def _begin(self, call: ModelCall, line: Line, wire: Wire) -> None:
         exchange = self._request(wire, call.start_ns, line)
-        if exchange.recorded:
-            self.order.update({self._calls + index: call for index in range(call.choices)})
-            self._calls += call.choices
+        if not exchange.recorded:
+            self.unread += 1
+            return
+        first = len(self.calls)
+        self.calls.update({first + index: call for index in range(call.choices)})
         if call.end_ns is None:
             return
         end_ns = max(call.end_ns, call.start_ns + _LEAST_NS)

@@ -13,6 +13,8 @@ from rotoscope.traces.errors import TraceError
 
 Attributes: TypeAlias = Mapping[str, Any]
 """Values are strings, booleans, numbers, bytes, lists and mappings of those."""
+Key: TypeAlias = tuple[str, str]
+"""The ids of a trace and of a span in it."""
 
 ERROR_STATUS = 2
 
@@ -49,6 +51,10 @@ class Span:
     """Spans of one process and service have the same number."""
     line: int | None = None
     """Of the file, where it has lines."""
+
+    @property
+    def key(self) -> Key:
+        return self.trace_id, self.span_id
 
     def text(self, *names: str) -> str:
         """Return the first attribute of these that is a string and not empty; empty where there is none."""

@@ -43,9 +43,9 @@ def chain() -> list[Span]:
 def test_calls_without_content_are_assumed_to_go_on_from_one_another() -> None:
     first, second, third = calls_of(*chain())
 
-    assert first.prefix == Prefix(None, 0, "opaque", high=0)
-    assert second.prefix == Prefix(0, 110, "assumed", low=0, high=110)
-    assert third.prefix == Prefix(1, 170, "assumed", low=0, high=170)
+    assert first.prefix == Prefix(None, 0, "assumed")
+    assert second.prefix == Prefix(0, 110, "assumed", low=0)
+    assert third.prefix == Prefix(1, 170, "assumed", low=0)
     assert [call.prompt_tokens for call in (first, second, third)] == [100, 150, 180]
     assert [call.completion_tokens for call in (first, second, third)] == [10, 20, 5]
 
