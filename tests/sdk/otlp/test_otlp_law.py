@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 
-from hypothesis import given
-from strategies import traces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import corpora, traces
 
 from rotoscope.sdk.otlp import conventions as names
 from rotoscope.sdk.otlp.attributes import Value
 from rotoscope.sdk.otlp.spans_of_trace import Span, lasts_ns, spans_of
 from rotoscope.sdk.otlp.trace_of_spans import is_ours, trace_of_spans
+from rotoscope.sdk.otlp.written_formats import span_formats
+from rotoscope.traces.corpus import Member
+from rotoscope.traces.formats.fidelity import Fidelity
+from rotoscope.traces.formats.recognise import read_source
+from rotoscope.traces.formats.registry import Writable
+from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import Trace
 
 
@@ -21,6 +30,27 @@ def test_the_trace_is_made_of_its_spans_again(trace: Trace) -> None:
 
     assert is_ours(spans)
     assert trace_of_spans(spans[::-1]).trace == trace
+
+
+@settings(max_examples=30)
+@given(corpora(), st.sampled_from(span_formats("2026-01-31T09:00:00Z")), st.booleans())
+def test_a_file_gives_its_traces_again_with_their_places(drawn: list[Trace], out: Writable, on_one_clock: bool) -> None:
+    members = on_a_clock(drawn) if on_one_clock else [Member(name="", trace=trace) for trace in drawn]
+    assert out.write_corpus is not None
+
+    data = b"".join(out.write_corpus(members, Fidelity(), block_size=1))
+
+    _, found = read_source(Source.of_bytes(data), Fidelity())
+    assert [replace(member, name="") for member in found] == members
+
+
+def on_a_clock(drawn: list[Trace]) -> list[Member]:
+    """Return traces with places in a corpus: each began 0.1 ms after the one before, whose calls all came first."""
+    ranks = count()
+    return [
+        Member(name="", trace=trace, start_ms=index * 0.1, ranks=tuple(next(ranks) for _ in trace.calls()))
+        for index, trace in enumerate(drawn)
+    ]
 
 
 @given(traces())
