@@ -8,6 +8,7 @@ shared between threads can be put into from anywhere, also from a signal's handl
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import secrets
@@ -90,8 +91,8 @@ class Sender:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was put has been sent or given up; tell whether it was. Never raises."""
-        if self._thread is None and self._queue.empty():
-            return True
+        if self._thread is None:
+            return self._queue.empty()
         done = threading.Event()
         self._queue.put(done)
         return done.wait(timeout_s)
@@ -100,7 +101,7 @@ class Sender:
         """Send what is left as the process ends, in little time, and tell what was not told. Never raises."""
         self._hurry.set()
         if not self.flush(EXIT_S):
-            self.dropped += self._sending + self._queue.qsize()
+            self.dropped += self._sending + self._left()
         unended = self._unended()
         if unended or self.dropped:
             self._say(
@@ -200,6 +201,15 @@ class Sender:
                 return status
             self._say(f"the gateway answers with status {status}: it is tried again for a while")
         return 0
+
+    def _left(self) -> int:
+        """Take everything out of the queue; return how many marks it was."""
+        left = 0
+        with contextlib.suppress(Empty):
+            while True:
+                item = self._queue.get_nowait()
+                left += not isinstance(item, threading.Event) and item[1] is not None
+        return left
 
     def _drop(self, marks: int, reason: str) -> None:
         self.dropped += marks

@@ -140,9 +140,13 @@ def test_thread_that_cannot_be_started_hurts_nobody(
     monkeypatch.setattr(threading, "Thread", no_thread)
     sender = sender_to("http://127.0.0.1:9")
     sender.put("", tool())
-    sender.put("", tool())
+    sender.put("", None)
+    sender.close()
 
-    assert caplog.messages == ["nothing can be sent (RuntimeError)"]
+    assert caplog.messages == [
+        "nothing can be sent (RuntimeError)",
+        "the process ends: 0 agents had not ended, 1 marks did not reach the gateway",
+    ]
 
 
 def test_names_that_cannot_be_sent_as_they_are_are_sent_otherwise() -> None:

@@ -1,0 +1,80 @@
+"""What code is told of the run that it stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry import propagate, trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from rotoscope import current_run, instrument, trace_agent, trace_tool
+from rotoscope.sdk import recordings
+from rotoscope.sdk.scopes import current_scope
+from rotoscope.sdk.transports.patching import listen
+
+GATEWAY = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture(autouse=True)
+def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("BASE_URL", "GATEWAY", "RUN", "PARENT", "DISABLED", "TOKEN"):
+        monkeypatch.delenv(f"ROTOSCOPE_{name}", raising=False)
+    instrument(gateway=GATEWAY)
+    yield
+    listen(None)
+    recordings.record_by(None)
+
+
+@trace_agent
+def environment() -> dict[str, str]:
+    run = current_run()
+    assert run is not None
+    return run.environment()
+
+
+def test_environment_leads_to_gateway_run_and_line() -> None:
+    told = environment()
+
+    assert told.keys() == {"ROTOSCOPE_GATEWAY", "ROTOSCOPE_PARENT", "ROTOSCOPE_RUN"}
+    assert told["ROTOSCOPE_GATEWAY"] == GATEWAY
+
+
+def test_process_that_was_begun_with_it_hands_on_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = environment()
+    for name, value in first.items():
+        monkeypatch.setenv(name, value)
+    recordings.record_by(None)
+    instrument()
+    second = environment()
+
+    assert second["ROTOSCOPE_RUN"] == first["ROTOSCOPE_RUN"]
+    assert second["ROTOSCOPE_PARENT"] != first["ROTOSCOPE_PARENT"]
+
+
+def test_run_that_the_environment_names_is_that_of_all_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTOSCOPE_RUN", "mine")
+
+    assert [environment()["ROTOSCOPE_RUN"] for _ in range(2)] == ["mine", "mine"]
+
+
+def test_current_span_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert propagate is not None  # loaded
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", TracerProvider())
+
+    version, _, span, _ = environment()["TRACEPARENT"].split("-")
+
+    assert version == "00"
+    assert int(span, 16)
+
+
+def test_tool_that_hands_it_on_is_no_tool() -> None:
+    @trace_tool
+    def begins_process() -> bool:
+        run, scope = current_run(), current_scope()
+        assert run is not None
+        assert scope is not None
+        run.environment()
+        return scope.has_calls
+
+    assert trace_agent(begins_process)()
