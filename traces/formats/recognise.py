@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,12 @@ logger = logging.getLogger(__name__)
 
 _JOURNAL = b'{"format":"rotoscope.journal"'
 """How a journal begins; the module that writes them takes longer to load than most files to open."""
+
+
+_JSON_OBJECT = re.compile(rb"\s*(\[\s*)?\{")
+"""How JSON begins that could hold a trace; a list may be a page's link as well."""
+_SUFFIXES = frozenset((".json", ".jsonl", ".csv", ".pb"))
+"""That names of traces have, before that of a packer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +80,8 @@ def open_traces(paths: Iterable[str | Path], fidelity: Fidelity | None = None) -
     """Read files and folders, these with all below them in sorted order; each may be given as LABEL=PATH.
 
     FILE#NAME is one trace of a file that holds many. The manifest of a corpus is skipped with a warning.
-    Without a label a trace gets the name of its folder. Files in a folder that are no traces are skipped with a
-    warning, damaged traces are not. What the readers kept and lost is noted in `fidelity`. Raise UnusableInput where a
+    Without a label a trace gets the name of its folder. Files in a folder that are no traces are skipped, with a warning
+    where they could be meant as one; damaged traces are not. What the readers kept and lost is noted in `fidelity`. Raise UnusableInput where a
     path cannot be read or holds no trace.
     """
     fidelity = Fidelity() if fidelity is None else fidelity
@@ -170,9 +177,15 @@ def _raise(error: OSError) -> None:
 def _traces_or_nothing(label: str | None, file: Path, fidelity: Fidelity) -> list[LabelledTrace]:
     with opened(file) as source:
         if format_of(Head(source.head)) is None:
-            logger.warning("%s: skipped, %s", file, _what_else(source.head))
+            if _could_be_meant(file, source.head):
+                logger.warning("%s: skipped, %s", file, _what_else(source.head))
             return []
         return _labelled(label, file, read_source(source, fidelity)[1])
+
+
+def _could_be_meant(file: Path, head: bytes) -> bool:
+    """Whether a file that is no trace may have been meant as one, unlike a page of text or what a tool left there."""
+    return bool(_JSON_OBJECT.match(head)) or not _SUFFIXES.isdisjoint(file.suffixes)
 
 
 def _what_else(head: bytes) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import os
 import re
@@ -190,12 +191,11 @@ def test_a_file_may_have_a_hash_in_its_name(tmp_path: Path) -> None:
     assert open_trace(path) == open_traces([path])[0].trace
 
 
-def test_folders_are_read_below_in_order_and_what_is_no_trace_is_named(
+def test_folders_are_read_below_in_order_and_what_is_no_file_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("b/two.json", "b/a/one", "a/three", "z"):
         written(tmp_path, name, OURS)
-    written(tmp_path, "b/README.md", b"# no trace")
     (tmp_path / "a" / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "a" / "up").symlink_to(tmp_path)
 
@@ -204,8 +204,49 @@ def test_folders_are_read_below_in_order_and_what_is_no_trace_is_named(
     assert [str(trace.path.relative_to(tmp_path)) for trace in traces] == ["z", "a/three", "b/two.json", "b/a/one"]
     assert [trace.label for trace in traces] == [tmp_path.name, "a", "b", "a"]
     assert [trace.name for trace in traces] == ["z", "three", "two.json", "one"]
-    assert f"{tmp_path}/b/README.md: skipped" in caplog.text
     assert f"{tmp_path}/a/link: skipped" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("damaged.trace.json", OURS[1:]),
+        ("damaged.json.gz", gzip.compress(OURS[1:])),
+        ("empty.jsonl", b""),
+        ("other.csv", b"a,b\n"),
+        ("object", b' {"some": "thing"}'),
+        ("objects", b'[ {"some": "thing"}]'),
+    ],
+)
+def test_what_could_be_meant_as_a_trace_in_a_folder_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, data: bytes
+) -> None:
+    written(tmp_path, "good", OURS)
+    written(tmp_path, name, data)
+
+    assert len(open_traces([tmp_path])) == 1
+    assert f"{tmp_path}/{name}: skipped, it is no trace that is known" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("README.md", b"# Traces of mine"),
+        ("linked.md", b"[![build](x)](y)"),
+        (".gitignore", b"*"),
+        (".gitkeep", b""),
+        ("LICENSE", b"Apache License"),
+        ("plot.png", b"\x89PNG\r\n"),
+    ],
+)
+def test_what_is_plainly_no_trace_in_a_folder_is_passed_over_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, data: bytes
+) -> None:
+    written(tmp_path, "good", OURS)
+    written(tmp_path, name, data)
+
+    assert len(open_traces([tmp_path])) == 1
+    assert caplog.text == ""
 
 
 def test_a_journal_among_traces_is_called_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
