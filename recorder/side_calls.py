@@ -4,8 +4,8 @@ A call is one when the client says so, or when all of this holds: it goes on fro
 it asks for no tools and offers none (or a small part of what the agent offers, such as the schema of an answer), it has
 two messages at most behind instructions that are not the agent's (or another model), and no tools were waited for while
 it ran, for it might be one of them. The agent is a call with tools of the same line by the client's word; where
-requests name nobody, it must have used them or been gone on from, and the call must also have run beside one of the
-agent's, so that the agent did not wait for it.
+requests name nobody, or by a line of ours, it must have used them or been gone on from, and the call must also have run
+beside one of the agent's, so that the agent did not wait for it.
 
 A call that holds what the agent said is one too, such as one that asks whether the agent is in a loop: nothing goes on
 from it, it offers as little, has other instructions than the agent, and none at all or such that the agent went on
@@ -43,7 +43,7 @@ def find_side_calls(run: SeenRun, origins: Sequence[Origin], behind: Mapping[int
     for call in run.calls:
         followers = behind.get(call.number, ())
         tools_bytes = _tools_bytes(run, call)
-        if tools_bytes and not call.opened.aux and (call.tools or followers or call.thread is not None):
+        if tools_bytes and not call.opened.aux and (call.tools or followers or _is_of_a_client(call)):
             agents[call.thread].append(_Agent(call, run.tree.instructions_id(call.head), tools_bytes))
         if call.tools and followers:
             gaps[call.thread].append((call.end_ms, min(run.calls[x].start_ms for x in followers)))
@@ -107,8 +107,13 @@ def _near(call: SeenCall, agents: Sequence[_Agent]) -> Iterator[_Agent]:
     """Yield the agent's calls that it may be beside."""
     for agent in agents:
         overlaps = agent.call.start_ms < call.end_ms and call.start_ms < agent.call.end_ms
-        if agent.call is not call and (call.thread is not None or overlaps):
+        if agent.call is not call and (_is_of_a_client(call) or overlaps):
             yield agent
+
+
+def _is_of_a_client(call: SeenCall) -> bool:
+    """Whether a client that knows agents names who sends; a line of ours is of all that an agent does one after another."""
+    return call.thread is not None and call.opened.thread_source == "client"
 
 
 def _is_beside(run: SeenRun, call: SeenCall, agent: _Agent) -> bool:
