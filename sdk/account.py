@@ -7,10 +7,14 @@ import logging
 import sys
 from collections.abc import Callable
 
+from rotoscope.sdk import forks
+
 _log = logging.getLogger(__name__)
 
 _numbers: dict[str, Callable[[], int]] = {}
 _is_registered = False
+_finalized: set[int] = set()
+"""The forks, by their depth, that are processes of `multiprocessing` and have been registered."""
 
 
 def count_at_exit(what: str, number: Callable[[], int]) -> None:
@@ -37,7 +41,8 @@ def _register() -> None:
         _is_registered = True
         atexit.register(_tell)
     multiprocessing = sys.modules.get("multiprocessing.process")
-    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+    if multiprocessing is not None and multiprocessing.parent_process() is not None and forks.depth not in _finalized:
+        _finalized.add(forks.depth)
         from multiprocessing.util import Finalize
 
         Finalize(None, _tell, exitpriority=0)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.variables import RUN_VARIABLE
-from rotoscope.sdk import recordings
 from rotoscope.sdk.gateways import Gateway
 from rotoscope.sdk.sending import Sender
 
@@ -49,7 +48,7 @@ class GatewayRecording:
         """Begin; `environment` is what leads other processes to the gateway, where theirs does not yet."""
         self.gateway = gateway
         self._environment = environment
-        self._sender = Sender(gateway, unended=lambda: len(recordings.open_agents))
+        self._sender = Sender(gateway)
 
     def __repr__(self) -> str:
         return f"GatewayRecording({self.gateway!r})"

@@ -11,6 +11,7 @@ import os
 import sys
 
 from rotoscope.recorder.variables import DISABLED_VARIABLE, PARENT_VARIABLE
+from rotoscope.sdk.account import count_at_exit
 from rotoscope.sdk.gateways import NoGateway
 from rotoscope.sdk.runs import Recording, Run
 from rotoscope.sdk.scopes import Line, Scope
@@ -54,6 +55,8 @@ def current_recording() -> Recording | None:
 def record_by(recording: Recording | None) -> None:
     """Let runs that begin from now on be recorded."""
     global _recording, _is_decided
+    if recording is not None:
+        count_at_exit("agents that have not ended", lambda: len(open_agents))
     _recording, _is_decided = recording, True
 
 
@@ -73,12 +76,9 @@ def scope_of_parent() -> Scope | None:
 
 def _decide() -> bool:
     """Look at the environment, once; tell whether something records."""
-    global _recording, _is_decided, _is_off
-    if is_disabled():
-        _is_off = True
-    else:
-        _recording = _by_environment()
-    _is_decided = True
+    global _is_off
+    _is_off = is_disabled()
+    record_by(None if _is_off else _by_environment())
     return _recording is not None
 
 

@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
 from rotoscope.recorder.marks import Mark
+from rotoscope.sdk.account import count_at_exit
 from rotoscope.sdk.gateways import Gateway
 from rotoscope.sdk.scopes import clock
 from rotoscope.sdk.written_marks import batch_of
@@ -49,15 +50,9 @@ Item: TypeAlias = "tuple[str, Mark | None] | threading.Event"
 class Sender:
     """Sends what agents of this process tell."""
 
-    def __init__(
-        self, gateway: Gateway, *, unended: Callable[[], int] = lambda: 0, first_pause_s: float = FIRST_PAUSE_S
-    ) -> None:
-        """Send to a gateway; `unended` tells at exit how many agents have not ended.
-
-        A gateway that does not answer is tried again after `first_pause_s`, then after ever longer pauses.
-        """
+    def __init__(self, gateway: Gateway, *, first_pause_s: float = FIRST_PAUSE_S) -> None:
+        """Send to a gateway; one that does not answer is tried again after a first pause, then after longer ones."""
         self._gateway = gateway
-        self._unended = unended
         self._first_pause_s = first_pause_s
         self._is_registered = False
         self._begin()
@@ -68,6 +63,7 @@ class Sender:
         self._queue: SimpleQueue[Item] = SimpleQueue()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._is_finalized = False
         self._poster: Poster | None = None
         self._hurry = threading.Event()
         self._teller = secrets.token_hex(8)
@@ -98,15 +94,10 @@ class Sender:
         return done.wait(timeout_s)
 
     def close(self) -> None:
-        """Send what is left as the process ends, in little time, and tell what was not told. Never raises."""
+        """Send what is left as the process ends, in little time. Never raises."""
         self._hurry.set()
         if not self.flush(EXIT_S):
             self.dropped += self._sending + self._left()
-        unended = self._unended()
-        if unended or self.dropped:
-            self._say(
-                f"the process ends: {unended} agents had not ended, {self.dropped} marks did not reach the gateway"
-            )
 
     def begin_in_child(self) -> None:
         """Forget what the process had that this one was forked from."""
@@ -124,21 +115,23 @@ class Sender:
                 return
             from rotoscope.sdk.posting import Poster  # here: a fork must not find the thread in the middle of an import
 
+            self._register()
             self._poster = Poster(self._gateway)
             thread = threading.Thread(target=self._work, name="rotoscope", daemon=True)
             thread.start()
             self._thread = thread
-            self._register()
         finally:
             self._starting.release()
 
     def _register(self) -> None:
         """Be called as the process ends, which processes of `multiprocessing` do in a way of their own."""
+        count_at_exit("marks that did not reach the gateway", lambda: sum(sender.dropped for sender in _senders))
         if not self._is_registered:
             self._is_registered = True
             atexit.register(self.close)
         multiprocessing = sys.modules.get("multiprocessing.process")
-        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        if multiprocessing is not None and multiprocessing.parent_process() is not None and not self._is_finalized:
+            self._is_finalized = True
             from multiprocessing.util import Finalize
 
             Finalize(self, self.close, exitpriority=0)
