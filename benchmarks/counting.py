@@ -9,12 +9,9 @@ Run: python -m benchmarks.counting [ROUNDS]
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import statistics
-import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
@@ -24,6 +21,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from benchmarks.claims import holds, run
 from benchmarks.gateway import WORD, Client, Proxy, Upstream, listening, process
 from rotoscope.recorder.counting import count_within_limits
 from rotoscope.recorder.token_counters import EncodingCounter, Tokenizer
@@ -120,13 +118,8 @@ async def measure(rounds: int, folder: Path) -> bool:
                 costs["off"].append(await request_cost_s(client, off, next(seeds)))
                 costs["on"].append(await request_cost_s(client, on, next(seeds)))
     off_s, on_s = (statistics.median(costs[name][1:]) for name in ("off", "on"))  # the first round warms up
-    ratio = on_s / off_s
-    verdict = "holds" if ratio <= MOST_PER_REQUEST else "DOES NOT HOLD"
-    print(
-        f"the gateway's CPU a request with one new message of {MESSAGE_BYTES // 1024} KB: not counting "
-        f"{off_s * 1e6:.0f} us, counting {on_s * 1e6:.0f} us, ratio {ratio:.2f} (at most {MOST_PER_REQUEST}): {verdict}"
-    )
-    return ratio <= MOST_PER_REQUEST
+    what = f"the gateway's CPU a request with one new message of {MESSAGE_BYTES // 1024} KB"
+    return holds(what, {"not counting": off_s, "counting": on_s}, MOST_PER_REQUEST)
 
 
 def count_disliked() -> None:
@@ -143,14 +136,6 @@ def count_disliked() -> None:
             print(f"{name}: {what} {(time.process_time() - before) / len(texts) * 1e3:.2f} CPU ms")
 
 
-def main() -> None:
-    """Run the benchmark; exit with 1 when the claim does not hold."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    count_disliked()
-    with tempfile.TemporaryDirectory() as folder:
-        holds = asyncio.run(measure(rounds, Path(folder)))
-    sys.exit(0 if holds else 1)
-
-
 if __name__ == "__main__":
-    main()
+    count_disliked()
+    run(measure, ROUNDS)

@@ -6,7 +6,7 @@ proxy that does the same on the wire: whole body read, pooled connections, the a
 - a request: one of a growing conversation of about 100 KB; its answer comes in one piece, or as a short response stream.
 - a chunk: one of a long response stream; each is read alone, as the upstream sends it when the client has the last one.
 
-Run: python benchmarks/gateway.py [ROUNDS]
+Run: python -m benchmarks.gateway [ROUNDS]
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import json
 import multiprocessing
 import ssl
 import statistics
-import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,6 +28,8 @@ from typing import Protocol
 
 import aiohttp
 from aiohttp import web
+
+from benchmarks.claims import holds, run
 
 MOST_PER_REQUEST = 2.0
 MOST_PER_CHUNK = 1.5
@@ -291,29 +291,12 @@ async def measure(rounds: int, folder: Path) -> bool:
                     costs[f"{name} chunk"].append(await chunk_cost_s(client, proxy, next(seeds)))
     medians = {name: statistics.median(values[1:]) for name, values in costs.items()}  # the first round warms up
     limits = {"request": MOST_PER_REQUEST, "streamed request": MOST_PER_REQUEST, "chunk": MOST_PER_CHUNK}
-    verdicts = [report(medians, unit, most) for unit, most in limits.items()]
+    verdicts = [
+        holds(f"CPU a {unit}", {"bare proxy": medians[f"bare {unit}"], "gateway": medians[f"gateway {unit}"]}, most)
+        for unit, most in limits.items()
+    ]
     return all(verdicts)
 
 
-def report(medians: dict[str, float], unit: str, most: float) -> bool:
-    """Print one claim with its figures; return whether it holds."""
-    bare, gateway = medians[f"bare {unit}"], medians[f"gateway {unit}"]
-    ratio = gateway / bare
-    verdict = "holds" if ratio <= most else "DOES NOT HOLD"
-    print(
-        f"CPU a {unit}: bare proxy {bare * 1e6:.0f} us, gateway {gateway * 1e6:.0f} us, "
-        f"ratio {ratio:.2f} (at most {most}): {verdict}"
-    )
-    return ratio <= most
-
-
-def main() -> None:
-    """Run the benchmark; exit with 1 when a claim does not hold."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    with tempfile.TemporaryDirectory() as folder:
-        holds = asyncio.run(measure(rounds, Path(folder)))
-    sys.exit(0 if holds else 1)
-
-
 if __name__ == "__main__":
-    main()
+    run(measure, ROUNDS)

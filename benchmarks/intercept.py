@@ -11,14 +11,12 @@ Run: python benchmarks/intercept.py [ROUNDS]
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import ssl
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -29,6 +27,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from benchmarks.claims import holds, run
 from benchmarks.gateway import EVENTS_A_TURN, Client, Measured, Upstream, chunk_cost_s, listening, request_cost_s
 from rotoscope.proxy import intercept
 
@@ -227,29 +226,13 @@ async def measure(rounds: int, folder: Path) -> bool:
         for way, name in zip(RECORDING, ("by script", "by command"), strict=True):
             check_recorded(folder / name, clients[way].calls)
     medians = {key: statistics.median(values[1:]) for key, values in costs.items()}  # the first round warms up
-    verdicts = [report(medians, unit, way) for unit in (*UNITS, "chunk") for way in RECORDING]
+    verdicts = [
+        holds(f"CPU a {unit}", {one: medians[one, unit] for one in (BARE, way)}, MOST)
+        for unit in (*UNITS, "chunk")
+        for way in RECORDING
+    ]
     return all(verdicts)
 
 
-def report(medians: dict[tuple[str, str], float], unit: str, way: str) -> bool:
-    """Print one claim with its figures; return whether it holds."""
-    cost, least = medians[way, unit], medians[BARE, unit]
-    ratio = cost / least
-    verdict = "holds" if ratio <= MOST else "DOES NOT HOLD"
-    print(
-        f"CPU a {unit}: {BARE} {least * 1e6:.0f} us, {way} {cost * 1e6:.0f} us, "
-        f"ratio {ratio:.2f} (at most {MOST}): {verdict}"
-    )
-    return ratio <= MOST
-
-
-def main() -> None:
-    """Run the benchmark; exit with 1 when a claim does not hold."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    with tempfile.TemporaryDirectory() as folder:
-        holds = asyncio.run(measure(rounds, Path(folder)))
-    sys.exit(0 if holds else 1)
-
-
 if __name__ == "__main__":
-    main()
+    run(measure, ROUNDS)
