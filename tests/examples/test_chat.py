@@ -1,0 +1,75 @@
+import asyncio
+from pathlib import Path
+
+from simulated import openai_client, simulated
+
+from examples.chat import Answer, Model, ToolCall, conversation
+from rotoscope.replayer.simulator import model as simulator
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+SAID = simulator.Answer(
+    "I look around.",
+    reasoning="Where may it be?",
+    tool_calls=(simulator.ToolCall("look", '{"place": "here"}'), simulator.ToolCall("look", '{"place": "there"}')),
+)
+
+
+def ask(
+    said: simulator.Answer, *, stream: bool, seed: int | None = None, tools: bool = True
+) -> tuple[Answer, simulator.ModelRequest]:
+    """Ask a model over the wire; return what was heard, and what the model was asked."""
+    requests = []
+
+    def answer(request: simulator.ModelRequest) -> simulator.Answer:
+        requests.append(request)
+        return said
+
+    async def asked() -> Answer:
+        async with simulated(answer) as client, openai_client(client) as openai:
+            model = Model(openai, "rotoscope-simulator", stream, seed)
+            return await model.ask([{"role": "user", "content": "Hello"}], [TOOL] if tools else [])  # type: ignore[list-item]
+
+    return asyncio.run(asked()), requests[0]
+
+
+def test_an_answer_in_one_piece_and_one_in_many_are_heard_alike_and_without_the_thinking() -> None:
+    whole, _ = ask(SAID, stream=False)
+    joined, _ = ask(SAID, stream=True)
+
+    for heard in (whole, joined):
+        assert heard.text == "I look around."
+        assert [(call.name, call.arguments) for call in heard.calls.values()] == [
+            ("look", '{"place": "here"}'),
+            ("look", '{"place": "there"}'),
+        ]
+        assert len({call.id for call in heard.calls.values()} - {""}) == 2
+
+
+def test_an_empty_answer_is_heard_as_one() -> None:
+    assert ask(simulator.Answer(), stream=False)[0] == ask(simulator.Answer(), stream=True)[0] == Answer()
+
+
+def test_seed_and_tools_are_sent_where_there_are_any() -> None:
+    _, with_all = ask(SAID, stream=True, seed=7)
+    _, bare = ask(SAID, stream=False, tools=False)
+
+    assert (with_all.seed, [tool["function"]["name"] for tool in with_all.tools]) == (7, ["look"])
+    assert (bare.seed, bare.tools) == (0, ())
+
+
+def test_an_answer_stands_in_the_conversation_as_it_was_said() -> None:
+    heard = Answer("I look.", {0: ToolCall("c1", "look", "{}")})
+
+    function = {"name": "look", "arguments": "{}"}
+    calls = [{"id": "c1", "type": "function", "function": function}]
+    assert heard.message() == {"role": "assistant", "content": "I look.", "tool_calls": calls}
+    assert Answer("Done.").message() == {"role": "assistant", "content": "Done."}
+
+
+def test_a_conversation_begins_with_the_text_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "system.md").write_text("You look.\n")
+
+    assert conversation(tmp_path / "system.md", "Where?") == [
+        {"role": "system", "content": "You look.\n"},
+        {"role": "user", "content": "Where?"},
+    ]
