@@ -53,9 +53,13 @@ class Hearing:
         """Tell whether an answer refuses what was added, so that the request is to be sent once more as it came."""
         if not self.is_changed or status not in REFUSING:
             return False
+        self.take_back()
+        return True
+
+    def take_back(self) -> None:
+        """Send the body as it came."""
         self.body = self._came
         self._tell(self._outgoing.take_back)
-        return True
 
     def answer(self, status: int, content_type: str, encoding: str = "") -> frozenset[str]:
         """Take in the head of an answer; return the names of header lines that are no longer true of what follows."""
@@ -130,6 +134,16 @@ class Hearing:
         except Exception:  # noqa: BLE001 - the agent must not be hurt
             self._is_over = True
             return otherwise  # type: ignore[no-any-return]
+
+
+def harmless(hearing: Hearing, act: Callable[[], T], otherwise: T) -> T:
+    """Do to a request or an answer of a client what hearing it needs; where that fails it is left as it is, unheard."""
+    try:
+        return act()
+    except Exception:  # noqa: BLE001 - the agent must not be hurt
+        hearing.take_back()
+        hearing.failed()
+        return otherwise
 
 
 def hearing_of(listener: Listener | None, request: Callable[[], Request | None]) -> Hearing | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rotoscope.recorder.encodings import Undecodable
 from rotoscope.sdk.outgoing import Request
-from rotoscope.sdk.transports.hearing import OF_THE_BODY, Hearing, hearing_of
+from rotoscope.sdk.transports.hearing import OF_THE_BODY, Hearing, harmless, hearing_of
 from rotoscope.sdk.transports.patching import listening, put_around
 
 
@@ -40,7 +40,7 @@ class _Kind:
             except BaseException as error:
                 self.stop(hearing, error)
                 raise
-            return self._heard(response, hearing, self._stream)
+            return harmless(hearing, lambda: self._heard(response, hearing, self._stream), response)
 
         return handle_request
 
@@ -57,7 +57,7 @@ class _Kind:
             except BaseException as error:
                 self.stop(hearing, error)
                 raise
-            return self._heard(response, hearing, self._async_stream)
+            return harmless(hearing, lambda: self._heard(response, hearing, self._async_stream), response)
 
         return handle_async_request
 
@@ -79,6 +79,9 @@ class _Kind:
         """Return what is sent; the client's own request stays as it is."""
         if not hearing.added and not hearing.is_changed:
             return request
+        return harmless(hearing, lambda: self._with_more(request, hearing), request)
+
+    def _with_more(self, request: Any, hearing: Hearing) -> Any:
         raw: list[tuple[bytes, bytes]] = request.headers.raw
         lines, stream = [*hearing.added.items()], request.stream
         if hearing.is_changed:

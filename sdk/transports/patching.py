@@ -27,6 +27,8 @@ Around = Callable[..., Any]
 CLIENTS = {
     "httpx": "rotoscope.sdk.transports.httpx",
     "httpx2": "rotoscope.sdk.transports.httpx",
+    "requests": "rotoscope.sdk.transports.requests",
+    "aiohttp": "rotoscope.sdk.transports.aiohttp",
 }
 """The modules that are patched when they are loaded, and what patches them."""
 
