@@ -89,17 +89,25 @@ class PiecewiseServer:
 
     plan: Plan = field(default_factory=Plan)
     requests: list[bytes] = field(default_factory=list)
+    _open: set[asyncio.Task[None] | None] = field(default_factory=set)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection."""
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        self._open.add(asyncio.current_task())
+        try:
             self.requests.append(await read_message(reader))
             writer.write(self.plan.head)
             for piece in self.plan.framed():
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(0)
-        writer.close()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+            self._open.discard(asyncio.current_task())
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -107,3 +115,4 @@ class PiecewiseServer:
         server = await asyncio.start_server(self.answer, "127.0.0.1", 0)
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            await asyncio.gather(*filter(None, self._open))
