@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 MOST_WAITING = 20_000
 """Marks that wait to be sent; more are dropped."""
-MOST_AT_ONCE = 200
+MOST_AT_ONCE = 150
 LINGER_S = 0.05
 """How long a batch waits for more."""
 MOST_TRIES = 8
