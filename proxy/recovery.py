@@ -9,7 +9,7 @@ from pathlib import Path
 from rotoscope.recorder.building import Built, build_trace
 from rotoscope.recorder.numbered_files import JOURNAL_SUFFIX, TRACE_SUFFIX, is_being_written
 from rotoscope.traces.errors import UnusableInput
-from rotoscope.traces.journal import read_journal
+from rotoscope.traces.journal_files import read_journal
 from rotoscope.traces.model import Trace
 from rotoscope.traces.writer import save
 

@@ -22,7 +22,7 @@ from rotoscope.recorder.names import Names
 from rotoscope.recorder.numbered_files import Numbers, Place, claim
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces.errors import UnusableInput
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.model import Trace
 from rotoscope.traces.writer import save
 

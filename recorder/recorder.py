@@ -25,7 +25,8 @@ from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.names import Names
 from rotoscope.recorder.run import Run
 from rotoscope.recorder.told import record_of
-from rotoscope.traces.journal import JournalWriter, PartCounted
+from rotoscope.traces.journal import PartCounted
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.model import Trace
 from rotoscope.traces.phrases import counted
 

@@ -14,7 +14,8 @@ from rotoscope.recorder.packing import NestedTooDeep
 from rotoscope.recorder.parts import KnownParts
 from rotoscope.recorder.reading import Asked, RequestReader
 from rotoscope.recorder.token_ids import MeasuredPrompts
-from rotoscope.traces.journal import CallOpened, Journal, JournalHeader, JournalRecord, JournalWriter
+from rotoscope.traces.journal import CallOpened, Journal, JournalHeader, JournalRecord
+from rotoscope.traces.journal_files import JournalWriter
 
 _log = logging.getLogger(__name__)
 

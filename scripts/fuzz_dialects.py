@@ -30,7 +30,7 @@ from typing import Any
 import orjson
 
 from rotoscope.recorder import Exchange, Recorder
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from transcripts import TRANSCRIPTS, Transcript

@@ -13,7 +13,8 @@ from rotoscope.recorder import Exchange, Recorder
 from rotoscope.recorder.counting import Tally
 from rotoscope.recorder.token_counters import TokenCounter
 from rotoscope.traces import Call, Trace
-from rotoscope.traces.journal import Journal, JournalWriter, parse_journal
+from rotoscope.traces.journal import Journal
+from rotoscope.traces.journal_files import JournalWriter, parse_journal
 
 PATH = "/v1/chat/completions"
 Message = dict[str, Any]

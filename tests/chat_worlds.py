@@ -19,7 +19,7 @@ from speech import SPEECHES, Speech
 from rotoscope.recorder import Recorder
 from rotoscope.recorder.counting import Tally
 from rotoscope.recorder.token_counters import TokenCounter
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 Message = dict[str, Any]
 Tokenizer = Callable[[str], list[str]]

@@ -19,7 +19,7 @@ from rotoscope.proxy.measure import Measurer
 from rotoscope.proxy.upstream import Upstream, open_session, upstream_given
 from rotoscope.recorder.recorded_run import Run
 from rotoscope.recorder.recorder import Recorder
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.model import Call
 
 CHAT = "/v1/chat/completions"

@@ -11,7 +11,7 @@ import pytest
 from transcripts import TRANSCRIPTS, Transcript
 
 from rotoscope.recorder import Exchange, Recorder
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "fuzz_dialects.py"
 DIALECTS = sorted({transcript.dialect for transcript in TRANSCRIPTS} | {"embeddings"})

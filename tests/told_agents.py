@@ -14,7 +14,7 @@ from rotoscope.recorder.building import build_trace
 from rotoscope.recorder.marks import BranchMark, JoinMark, Mark, ToolMark
 from rotoscope.replayer.schedule import plan_session
 from rotoscope.traces import Trace
-from rotoscope.traces.journal import JournalWriter, parse_journal
+from rotoscope.traces.journal_files import JournalWriter, parse_journal
 
 START = [system("s" * 400), user("a")]
 

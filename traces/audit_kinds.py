@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from io import BytesIO
 from typing import Any
 
-from rotoscope.traces import corpus, journal
+from rotoscope.traces import corpus, journal, journal_files
 from rotoscope.traces.audit_census import TIMES, Census
 from rotoscope.traces.audit_findings import OUR_NAME, PUBLIC_NAME, FileFindings
 from rotoscope.traces.audit_ids import fine_times, loose_ids
@@ -76,7 +76,7 @@ def check_journal(data: bytes, findings: FileFindings, census: Census) -> None:
         return
     whole = data[: len(data) - len(rest)]
     try:
-        recorded = journal.parse_journal(whole)
+        recorded = journal_files.parse_journal(whole)
     except TraceError as error:
         findings.add(_said(error))
         return
@@ -251,7 +251,7 @@ def _is_allowed_and_checked(kind: type, body: dict[str, Any], findings: FileFind
 
 def _journal_bytes(recorded: journal.Journal) -> bytes:
     file = BytesIO()
-    writer = journal.JournalWriter(file)
+    writer = journal_files.JournalWriter(file)
     writer.begin(recorded.header)
     writer.write(recorded.records)
     return file.getvalue()

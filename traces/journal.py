@@ -4,24 +4,19 @@ The first line is the header; then one record a line, flushed as it happens: `pa
 digests and sizes), `open` (a request), `end` (its answer: times and usage), `measured` (a prompt whose token ids the
 server gave) and `counted` (a part whose text a tokenizer at hand counted); from an agent that says what it does itself
 also `tool`, `wait`, `branch` and `joined`. Keyed digests, counts, times, closed sets and dense ids only; the key is nowhere.
-A last line that was cut by a kill is left out, damage anywhere else is a TraceError.
+How files of them are written and read is in `journal_files.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-import orjson
 from annotated_types import Ge, Le
-from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints
 
-from rotoscope.traces.errors import TraceError
 from rotoscope.traces.model import MAX_MILLISECONDS, Count, FinishReason, Flag, HexId, Milliseconds, Positive, WaitKind
-from rotoscope.traces.writer import write_all
 
 JOURNAL_FORMAT = "rotoscope.journal"
 JOURNAL_VERSION = 1
@@ -341,8 +336,6 @@ RECORD_KINDS: dict[str, type[JournalRecord]] = {
     "branch": BranchBegan,
     "joined": RegionJoined,
 }
-_KIND_OF = {record: kind for kind, record in RECORD_KINDS.items()}
-_DEFAULTS = {record: {field.name: field.default for field in fields(record)} for record in (*_KIND_OF, JournalHeader)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,191 +359,3 @@ def border_ends(size: int, first: int = FIRST_BORDER_BYTES, step: int = BORDER_S
 def text_border_ends(size: int) -> tuple[int, ...]:
     """Return the same for text without a template."""
     return border_ends(size, FIRST_TEXT_BORDER_BYTES, TEXT_BORDER_STEP)
-
-
-class JournalWriter:
-    """Append records to a file and flush each batch; the file of a path is opened unbuffered, and closed at the end."""
-
-    def __init__(self, destination: Path | BinaryIO) -> None:
-        self._is_own = isinstance(destination, Path)
-        self._file: BinaryIO = destination.open("wb", buffering=0) if isinstance(destination, Path) else destination
-
-    def __repr__(self) -> str:
-        return "JournalWriter()"
-
-    def begin(self, header: JournalHeader) -> None:
-        """Write the header. Raises OSError."""
-        first = {"format": JOURNAL_FORMAT, "version": JOURNAL_VERSION} | _without_defaults(header)
-        self._append(orjson.dumps(first, option=orjson.OPT_APPEND_NEWLINE))
-
-    def write(self, records: Iterable[JournalRecord]) -> None:
-        """Append the records in one piece. Raises OSError."""
-        self._append(b"".join(map(_line, records)))
-
-    def close(self) -> None:
-        """Close the file that was opened here. Raises OSError."""
-        if self._is_own:
-            self._file.close()
-
-    def _append(self, data: bytes) -> None:
-        write_all(self._file, data)
-        self._file.flush()
-
-
-def read_journal(path: Path) -> Journal:
-    """Read the journal of a recording, cut last line or not.
-
-    Raises TraceError with line and field where it is damaged, OSError when it cannot be read.
-    """
-    return parse_journal(path.read_bytes(), path=str(path))
-
-
-def parse_journal(data: bytes, *, path: str = "journal") -> Journal:
-    """Read a journal from memory. Raises TraceError with line and field where it is damaged."""
-    lines = data.split(b"\n")[:-1]
-    if not lines:
-        raise TraceError("expected the header of a recording, found nothing that can be recovered", path=path)
-    header = _read_header(lines[0], path)
-    rules = _Rules(header)
-    records: list[JournalRecord] = []
-    for number, line in enumerate(lines[1:], start=2):
-        records.append(_read(line, number, path))
-        rules.check(records[-1], where=f"{path}:{number}")
-    return Journal(header, tuple(records))
-
-
-@dataclass(slots=True)
-class _Rules:
-    """What one record alone cannot break: parts and calls are numbered from 0, and named after they were written."""
-
-    header: JournalHeader
-    parts: int = 0
-    opened: int = 0
-    ended: set[int] = field(default_factory=set)
-    measured: dict[int, int] = field(default_factory=dict)
-    """Length of each measured prompt."""
-    counted: set[int] = field(default_factory=set)
-
-    def check(self, record: JournalRecord, *, where: str) -> None:
-        """Raise a TraceError when a record does not follow from those before it."""
-        match record:
-            case PartSeen():
-                _expect(record.part == self.parts, f"expected part {self.parts}, found {record.part}", where, "part")
-                self._expect_part(record.parent, where, "parent")
-                borders = len(record.border_ends())
-                is_right = len(record.borders) == 2 * SHORT_DIGEST_BYTES * borders
-                _expect(is_right, f"expected digests of {borders} borders", where, "borders")
-                self.parts += 1
-            case CallOpened():
-                _expect(record.call == self.opened, f"expected call {self.opened}, found {record.call}", where, "call")
-                self._expect_part(record.head, where, "head")
-                self._expect_earlier(record.previous, where, "previous")
-                self._expect_earlier(record.answers, where, "answers")
-                self.opened += 1
-            case CallEnded():
-                self._expect_call(record.call, where)
-                self._expect_part(record.answer, where, "answer")
-                _expect(record.call not in self.ended, f"call {record.call} has ended before", where, "call")
-                self.ended.add(record.call)
-            case CallMeasured():
-                self._expect_call(record.call, where)
-                self._check_measured(record, where)
-            case OutputMeasured():
-                prompt = self.measured.get(record.call)
-                _expect(prompt is not None, "expected a call that was measured before", where, "call")
-                _expect(record.stream_tokens >= (prompt or 0), "expected more than its prompt", where, "stream_tokens")
-                self.measured[record.call] = record.stream_tokens
-            case PartCounted():
-                self._check_counted(record, where)
-
-    def _check_measured(self, record: CallMeasured, where: str) -> None:
-        _expect(record.call not in self.measured, f"call {record.call} was measured before", where, "call")
-        if record.of is None:
-            _expect(record.tokens == 0, "expected 0 tokens in common with nothing", where, "tokens")
-        else:
-            _expect(record.of in self.measured, "expected a call that was measured before", where, "of")
-            limit = min(record.prompt_tokens, self.measured[record.of])
-            _expect(0 < record.tokens <= limit, f"expected 1 to {limit}, the length of both prompts", where, "tokens")
-        self.measured[record.call] = record.prompt_tokens
-
-    def _check_counted(self, record: PartCounted, where: str) -> None:
-        _expect(self.header.tokenizer is not None, "expected a tokenizer in the header", where, "record")
-        self._expect_part(record.part, where, "part")
-        _expect(record.part not in self.counted, f"part {record.part} was counted before", where, "part")
-        self.counted.add(record.part)
-
-    def _expect_part(self, part: int | None, where: str, field: str) -> None:
-        _expect(part is None or part < self.parts, f"expected a part that was seen, found {part}", where, field)
-
-    def _expect_earlier(self, call: int | None, where: str, field: str) -> None:
-        _expect(call is None or call < self.opened, f"expected an earlier call, found {call}", where, field)
-
-    def _expect_call(self, call: int, where: str) -> None:
-        _expect(call < self.opened, f"expected a call that was opened, found {call}", where, "call")
-
-
-def _expect(is_right: bool, message: str, where: str, field: str) -> None:
-    if not is_right:
-        raise TraceError(message, path=where, field=field)
-
-
-def _line(record: JournalRecord) -> bytes:
-    kind = {"record": _KIND_OF[type(record)]}
-    return orjson.dumps(kind | _without_defaults(record), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _without_defaults(record: JournalRecord | JournalHeader) -> dict[str, Any]:
-    defaults = _DEFAULTS[type(record)]
-    return {name: value for name, default in defaults.items() if (value := getattr(record, name)) != default}
-
-
-def _read_header(line: bytes, path: str) -> JournalHeader:
-    content = _parsed(line)
-    if not isinstance(content, dict) or content.pop("format", None) != JOURNAL_FORMAT:
-        raise TraceError(f"expected {JOURNAL_FORMAT!r}: this is no journal", path=f"{path}:1", field="format")
-    if (version := content.pop("version", None)) != JOURNAL_VERSION:
-        raise TraceError(
-            f"expected version {JOURNAL_VERSION}, found {version!r}; recover it with the release that wrote it",
-            path=f"{path}:1",
-            field="version",
-        )
-    header: JournalHeader = _valid(JournalHeader, content, 1, path)
-    return header
-
-
-def _read(line: bytes, number: int, path: str) -> JournalRecord:
-    content = _object(line, number, path)
-    kind = content.pop("record", None)
-    if not isinstance(kind, str) or kind not in RECORD_KINDS:
-        raise TraceError(f"expected one of {', '.join(RECORD_KINDS)}", path=f"{path}:{number}", field="record")
-    record: JournalRecord = _valid(RECORD_KINDS[kind], content, number, path)
-    return record
-
-
-def _object(line: bytes, number: int, path: str) -> dict[str, Any]:
-    content = _parsed(line)
-    if not isinstance(content, dict):
-        raise TraceError("expected a JSON object: the journal is damaged here", path=f"{path}:{number}")
-    return content
-
-
-def _parsed(line: bytes) -> Any:
-    """Return what a line says, None when it is no JSON."""
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-
-
-_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
-
-
-def _valid(kind: type, content: dict[str, Any], number: int, path: str) -> Any:
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    try:
-        return _ADAPTERS[kind].validate_python(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"])
-        raise TraceError(first["msg"].lower(), path=f"{path}:{number}", field=field) from None

@@ -41,7 +41,8 @@ from rotoscope.traces.forest import normalise
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.fields import derived_id
 from rotoscope.traces.formats.source import Source
-from rotoscope.traces.journal import JournalHeader, JournalRecord, JournalWriter
+from rotoscope.traces.journal import JournalHeader, JournalRecord
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.model import Call, ParallelStart, Trace, TraceEvent
 from rotoscope.traces.publish_ids import CorpusIds, random_ids, rekeyed
 from rotoscope.traces.validation import validate

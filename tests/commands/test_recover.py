@@ -11,7 +11,7 @@ from rotoscope.cli import app
 from rotoscope.recorder import Recorder
 from rotoscope.recorder.numbered_files import claim
 from rotoscope.traces import Call, TraceError, UnusableInput, load
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 ANSWER = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}],

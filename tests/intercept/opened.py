@@ -21,7 +21,7 @@ from rotoscope.proxy.intercept.interception import intercepting
 from rotoscope.proxy.intercept.modes import chosen_mode
 from rotoscope.recorder.recorded_run import Run
 from rotoscope.recorder.recorder import Recorder
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.model import Call
 
 

@@ -13,7 +13,7 @@ from rotoscope.proxy.intercept.again import Came
 from rotoscope.proxy.intercept.tap import Tap
 from rotoscope.recorder.recorded_run import Run
 from rotoscope.recorder.recorder import Recorder
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 
 def recorder() -> Recorder:

@@ -32,7 +32,7 @@ from rotoscope.recorder.recorder import Recorder
 from rotoscope.recorder.token_counters import chosen_tokenizer
 from rotoscope.traces.audit import audit
 from rotoscope.traces.canary import Canaries
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.writer import dumps
 
 Answer = Callable[[web.Request, World, Planted], Awaitable[web.StreamResponse]]

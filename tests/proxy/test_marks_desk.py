@@ -24,7 +24,8 @@ from rotoscope.recorder import Recorder
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.recorded_run import Finished, Run
 from rotoscope.traces.canary import Canaries
-from rotoscope.traces.journal import BranchBegan, JournalWriter, RegionJoined, ToolRan, Waited, parse_journal
+from rotoscope.traces.journal import BranchBegan, RegionJoined, ToolRan, Waited
+from rotoscope.traces.journal_files import JournalWriter, parse_journal
 from rotoscope.traces.model import ToolCall
 
 MARKS = "/_rotoscope/marks"

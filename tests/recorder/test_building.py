@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rotoscope.recorder.building import build_trace
-from rotoscope.traces.journal import Journal, parse_journal
+from rotoscope.traces.journal import Journal
+from rotoscope.traces.journal_files import parse_journal
 from rotoscope.traces.reader import loads
 from rotoscope.traces.validation import validate
 from rotoscope.traces.writer import dumps

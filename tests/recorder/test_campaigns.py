@@ -84,7 +84,7 @@ def test_shared_system_prompt_has_one_id_in_the_traces_of_all_processes_and_noth
 import json
 from rotoscope.recorder import Recorder
 from rotoscope.traces import save
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 def ask(model, *texts):
     messages = [{"role": role, "content": text} for role, text in zip(("system", "user"), texts)]
     exchange = recorder.request("/v1/chat/completions", json.dumps({"model": model, "messages": messages}).encode(), at_s=1.0)

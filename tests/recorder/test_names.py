@@ -8,7 +8,7 @@ from chat_wire import PATH, assistant, tool_call, user
 from rotoscope.recorder import Exchange, Recorder
 from rotoscope.recorder.names import Names
 from rotoscope.traces import dumps
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 
 def test_names_are_kept_by_the_numbers_in_the_trace_and_written_nowhere() -> None:

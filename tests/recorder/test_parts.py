@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 from chat_wire import assistant, result, system, tool, user
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rotoscope.recorder.canonical import tools_part
 from rotoscope.recorder.counting import WaitingTexts
 from rotoscope.recorder.hashing import KeyedHash
 from rotoscope.recorder.parts import TOGETHER, KnownParts
-from rotoscope.traces.journal import BORDER_STEP, FIRST_BORDER_BYTES, border_ends
 
 DOMAIN = b"d" * 16
 
@@ -71,20 +68,6 @@ def test_digests_depend_on_the_key_only() -> None:
         digests.append(parts.take_fresh()[0].digest)
 
     assert digests[0] == digests[1] != digests[2]
-
-
-@given(size=st.integers(0, 100_000))
-def test_borders_rise_to_the_end_by_an_eighth_at_most(size: int) -> None:
-    ends = border_ends(size)
-
-    assert list(ends) == sorted(set(ends))
-    assert ends[-1:] == ((size,) if size else ())
-    for before, end in zip([0, *ends], ends, strict=False):
-        assert end - before <= max(FIRST_BORDER_BYTES, before // BORDER_STEP)
-
-
-def test_longer_texts_have_the_borders_of_shorter_ones() -> None:
-    assert border_ends(5000)[:20] == border_ends(9000)[:20]
 
 
 def test_no_text_is_kept() -> None:

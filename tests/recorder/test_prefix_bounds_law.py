@@ -17,7 +17,7 @@ from rotoscope.recorder.token_counters import TokenCounter
 from rotoscope.traces import Call, SharedPrefixLink, Trace
 from rotoscope.traces.bounds import PromptBounds
 from rotoscope.traces.forest import Forest
-from rotoscope.traces.journal import parse_journal
+from rotoscope.traces.journal_files import parse_journal
 from rotoscope.traces.validation import validate
 
 WORLDS = {

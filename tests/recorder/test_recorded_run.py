@@ -18,7 +18,7 @@ from rotoscope.recorder.recorded_run import RecordedRun, Run, begin, begin_in, g
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.traces import Trace, load
 from rotoscope.traces.errors import UnusableInput
-from rotoscope.traces.journal import JournalWriter, read_journal
+from rotoscope.traces.journal_files import JournalWriter, read_journal
 
 REQUEST = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]})
 ANSWER = b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": "yes"}}]}'

@@ -21,7 +21,8 @@ from rotoscope.recorder.names import Names
 from rotoscope.recorder.reading import RequestReader
 from rotoscope.recorder.run import Run
 from rotoscope.recorder.sse import EventFilter
-from rotoscope.traces.journal import JournalWriter, PartSeen
+from rotoscope.traces.journal import PartSeen
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.writer import dumps
 
 HI = [user("hi")]

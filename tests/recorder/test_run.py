@@ -4,7 +4,7 @@ from io import BytesIO
 
 from rotoscope.recorder.hashing import new_key
 from rotoscope.recorder.run import Run
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 
 def test_tools_are_numbered_by_first_appearance_and_forgotten_at_the_end() -> None:

@@ -18,7 +18,8 @@ from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import FileFindings, Findings
 from rotoscope.traces.audit_kinds import TRACE_KINDS, check_journal, check_manifest, check_trace
 from rotoscope.traces.corpus import dump_manifest
-from rotoscope.traces.journal import JournalHeader, JournalWriter
+from rotoscope.traces.journal import JournalHeader
+from rotoscope.traces.journal_files import JournalWriter
 from rotoscope.traces.writer import dumps
 
 MARK = "zq"

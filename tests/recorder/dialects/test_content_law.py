@@ -14,7 +14,7 @@ from speech import SPEECHES, Message, Speech, StatefulResponses
 
 from rotoscope.recorder import Recorder
 from rotoscope.traces import dumps
-from rotoscope.traces.journal import JournalWriter
+from rotoscope.traces.journal_files import JournalWriter
 
 CANARY = "CANARY-5f0d-zwölf"
 TOOLS = [{"type": "function", "function": {"name": f"{CANARY}-tool", "description": CANARY, "parameters": {CANARY: 1}}}]

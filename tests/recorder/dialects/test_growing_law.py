@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from speech import SPEECHES, Message, Speech
 
 from rotoscope.recorder import Recorder
-from rotoscope.traces.journal import CallOpened, JournalWriter, PartSeen, parse_journal
+from rotoscope.traces.journal import CallOpened, PartSeen
+from rotoscope.traces.journal_files import JournalWriter, parse_journal
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from transcripts import TRANSCRIPTS, Transcript
 
 from rotoscope.recorder import Recorder
 from rotoscope.recorder.dialects.registry import DIALECTS, dialect_of
-from rotoscope.traces.journal import CallEnded, CallOpened, Journal, JournalWriter, PartSeen, parse_journal
+from rotoscope.traces.journal import CallEnded, CallOpened, Journal, PartSeen
+from rotoscope.traces.journal_files import JournalWriter, parse_journal
 
 KEY = bytes(32)
 NAMES = [transcript.name for transcript in TRANSCRIPTS]

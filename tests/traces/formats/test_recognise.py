@@ -22,7 +22,8 @@ from rotoscope.traces.formats import read_trtllm, read_weka
 from rotoscope.traces.formats.recognise import open_trace, open_traces
 from rotoscope.traces.formats.registry import all_formats
 from rotoscope.traces.formats.source import HEAD_BYTES
-from rotoscope.traces.journal import JournalHeader, JournalWriter
+from rotoscope.traces.journal import JournalHeader
+from rotoscope.traces.journal_files import JournalWriter
 
 CALL = Call(
     call=0, conversation_id=0, message_index=0, prompt_tokens=5, completion_tokens=1, prefix=Prefix(None, 0, "usage")
