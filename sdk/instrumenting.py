@@ -10,6 +10,7 @@ from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE
 from rotoscope.sdk import recordings
 from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of
 from rotoscope.sdk.runs import Recording
+from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.sdk.transports.patching import listen
 
 
@@ -59,7 +60,7 @@ def _by_gateway(gateway: Gateway, environment: Mapping[str, str] = {}) -> Record
     now = recordings.current_recording()
     if isinstance(now, GatewayRecording) and now.gateway == gateway:
         return now
-    listen(GatewayHeaders(gateway))
+    listen(with_call_spans(GatewayHeaders(gateway)))
     return GatewayRecording(gateway, environment)
 
 
@@ -71,5 +72,5 @@ def _alone(folder: Path) -> Recording:
     if isinstance(now, Alone) and now.folder == folder:
         return now
     alone = Alone(folder)
-    listen(alone.hear)
+    listen(with_call_spans(alone.hear))
     return alone

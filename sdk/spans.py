@@ -93,11 +93,12 @@ def current_traceparent() -> str:
 
     Never raises. What else a propagator tells, such as baggage, is the agent's own.
     """
-    propagate = sys.modules.get("opentelemetry.propagate")
-    if propagate is None or not has_provider() or recordings.is_off():
+    if not has_provider() or recordings.is_off():
         return ""
     carrier: dict[str, str] = {}
     try:
+        from opentelemetry import propagate
+
         propagate.inject(carrier)
     except Exception as error:  # noqa: BLE001 - the agent must not be hurt
         counts.lose(error)

@@ -12,6 +12,7 @@ from rotoscope import instrument
 from rotoscope.sdk import recordings
 from rotoscope.sdk.alone import Alone
 from rotoscope.sdk.gateway_recording import GatewayRecording
+from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.sdk.transports.patching import listen, listening
 from rotoscope.traces.errors import UnusableInput
 
@@ -58,7 +59,7 @@ def test_folder_that_is_given_records(tmp_path: Path) -> None:
 
     assert isinstance(alone, Alone)
     assert recordings.current_recording() is alone
-    assert listening() == alone.hear
+    assert listening() == with_call_spans(alone.hear)
     alone.close()
 
 
