@@ -9,7 +9,7 @@ from rotoscope.sdk.gateways import Gateway
 from rotoscope.sdk.here import headers_of
 from rotoscope.sdk.outgoing import Request
 from rotoscope.sdk.scopes import current_scope
-from rotoscope.sdk.spans import current_traceparent
+from rotoscope.sdk.spans import propagated_traceparent
 
 TRACEPARENT_HEADER = "traceparent"
 
@@ -29,7 +29,7 @@ class GatewayHeaders:
         ours = headers_of(scope.line)
         if BRANCH_HEADER in request.headers:
             ours.pop(PARENT_HEADER, None)
-        if traceparent := current_traceparent():
+        if traceparent := propagated_traceparent():
             ours[TRACEPARENT_HEADER] = traceparent
         if self._gateway.token:
             ours[TOKEN_HEADER] = self._gateway.token

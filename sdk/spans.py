@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import Protocol
 
 from rotoscope.sdk import recordings
@@ -88,18 +89,30 @@ def begin_span(operation: str, name: str, *, parent: Span | None = None) -> Span
         return None
 
 
-def current_traceparent() -> str:
-    """Return the current span as the header `traceparent` names it, by the propagator of the process; else nothing.
+def propagated_traceparent() -> str:
+    """Return the current span as the propagator of the process tells it in `traceparent`, if that is loaded; else nothing.
 
     Never raises. What else a propagator tells, such as baggage, is the agent's own.
     """
+    propagate = sys.modules.get("opentelemetry.propagate")
+    return "" if propagate is None else _injected(propagate.inject)
+
+
+def current_traceparent() -> str:
+    """Return the current span as `traceparent` names it, whatever the process tells others; else nothing. Never raises."""
+    if not has_provider():
+        return ""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return _injected(TraceContextTextMapPropagator().inject)
+
+
+def _injected(inject: Callable[[dict[str, str]], None]) -> str:
     if not has_provider() or recordings.is_off():
         return ""
     carrier: dict[str, str] = {}
     try:
-        from opentelemetry import propagate
-
-        propagate.inject(carrier)
+        inject(carrier)
     except Exception as error:  # noqa: BLE001 - the agent must not be hurt
         counts.lose(error)
     return carrier.get("traceparent", "")
