@@ -15,12 +15,14 @@ CLIENTS_VENV ?= $(VENV)-clients
 CLIENTS ?= $(basename $(notdir $(wildcard scripts/clients/*.txt)))
 AGENTS_VENV ?= $(VENV)-agents
 INTERCEPT_VENV ?= $(VENV)-intercept
+OTLP_VENV ?= $(VENV)-otlp
+INSTRUMENTATIONS ?= $(basename $(notdir $(wildcard scripts/clients/otlp/*.txt)))
 INTERCEPT_CLIENTS ?= $(CLIENTS_VENV)/intercept
 CODING_AGENTS ?= $(notdir $(wildcard scripts/coding_agents/*))
 FEW_CLIENTS := openai anthropic openai-agents langgraph mini-swe-agent
 python := $(VENV)/bin/python
 without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients --ignore tests/coding_agents \
-	--ignore tests/intercept --ignore tests/phoenix
+	--ignore tests/intercept --ignore tests/phoenix --ignore tests/otlp_clients
 pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
@@ -56,9 +58,11 @@ test-aiperf: environment ## that AIPerf loads what is converted, in an environme
 	@scripts/aiperf.sh $(AIPERF_VENV)
 	ROTOSCOPE_AIPERF=$(AIPERF_VENV) $(python) -m pytest -n 0 -s tests/aiperf
 
-test-otlp: environment ## send spans to a real tracing backend, Phoenix, in an environment of its own
+test-otlp: environment ## send spans to a real tracing backend, and read those of real instrumentations, in environments of their own
 	@scripts/phoenix.sh $(PHOENIX_VENV)
 	ROTOSCOPE_PHOENIX=$(PHOENIX_VENV) $(python) -m pytest -n 0 -s tests/phoenix
+	@for one in $(INSTRUMENTATIONS); do scripts/clients.sh otlp/$$one $(OTLP_VENV)/$$one || exit 1; done
+	ROTOSCOPE_OTLP_CLIENTS=$(OTLP_VENV) $(python) -m pytest -n 0 -s tests/otlp_clients
 
 test-clients: environment ## record real clients (CLIENTS, else all), each in an environment of its own
 	@for client in $(CLIENTS); do scripts/clients.sh $$client $(CLIENTS_VENV)/$$client || exit 1; done

@@ -4,8 +4,8 @@
 #     scripts/clients.sh NAME FOLDER
 #
 # NAME is one of the lists in scripts/clients/, which hold exact versions for Python 3.11; intercept/all is for the tests
-# with mitmproxy. Does nothing, and asks no package index, where FOLDER holds them already. Several may run at the same
-# time, for one folder or for several.
+# with mitmproxy, those below otlp/ are for the tests with OpenTelemetry's instrumentations. Does nothing, and asks no
+# package index, where FOLDER holds them already. Several may run at the same time, for one folder or for several.
 # uv installs them, about ten times as fast as pip; it is kept beside FOLDER. Where it cannot be had, pip does the work.
 # What cannot be done is told in one sentence on stderr, with exit code 1.
 

@@ -1,7 +1,7 @@
 """The request and the answer that a call's spans tell of, as bytes on the wire, for a recorder to read.
 
-They are chat completions, or completions where the prompt is plain text. A call that names a response as its history, or
-that another call names so, is a response of the Responses API: only that knows histories that the server keeps.
+They are chat completions, or completions where the prompt is plain text, or responses of the Responses API. Tools have
+the form that they have there: it is what templates write out, though spans tell it in one form for all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def chat(call: ModelCall, said: Said) -> Wire:
     body: dict[str, Any] = {"model": call.model, "n": call.choices}
     body |= {"prompt": text_of(said.messages)} if is_text else {"messages": list(said.messages)}
     if said.tools:
-        body["tools"] = list(said.tools)
+        body["tools"] = [_nested_tool(tool) for tool in said.tools]
     is_stream = call.first_ns is not None
     if is_stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -53,6 +53,19 @@ def chat(call: ModelCall, said: Said) -> Wire:
     last = _event({"choices": [end for _, end in outputs]}) + (_event({"choices": []} | usage) if usage else b"")
     is_whole = any("finish_reason" in end for _, end in outputs) or bool(usage)
     return Wire(path, _json(body), "text/event-stream", first, last + _DONE if is_whole else b"")
+
+
+def _nested_tool(tool: Any) -> Any:
+    """Return a tool as chat completions have it."""
+    if not isinstance(tool, dict) or "function" in tool or tool.get("type", "function") != "function":
+        return tool
+    return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
+
+
+def _flat_tool(tool: Any) -> Any:
+    """Return a tool as responses have it."""
+    inner = tool.get("function") if isinstance(tool, dict) else None
+    return {"type": "function", **inner} if isinstance(inner, dict) else tool
 
 
 def _choices(
@@ -90,7 +103,7 @@ def _chat_usage(call: ModelCall) -> dict[str, Any]:
 
 
 def response(call: ModelCall, said: Said, *, name: str, previous: str) -> Wire:
-    """Return a call as a response called `name`, behind the one called `previous` where there is one."""
+    """Return a call as a response called `name`, behind the one called `previous`, where they have such names."""
     leading = 0
     while leading < len(said.messages) and said.messages[leading].get("role") in ("system", "developer"):
         leading += 1
@@ -98,7 +111,7 @@ def response(call: ModelCall, said: Said, *, name: str, previous: str) -> Wire:
     if leading:
         body["instructions"] = text_of(said.messages[:leading])
     if said.tools:
-        body["tools"] = list(said.tools)
+        body["tools"] = [_flat_tool(tool) for tool in said.tools]
     if previous:
         body["previous_response_id"] = previous
     if call.failed:

@@ -40,6 +40,8 @@ class ModelCall:
     """Why outputs ended, in the words of chat."""
     choices: int = 1
     is_text: bool = False
+    is_response: bool = False
+    """Whether it went to the Responses API."""
     is_stream: bool = False
     is_error: bool = False
     was_left: bool = False
@@ -69,6 +71,7 @@ class ModelCall:
             reasons=reasons,
             choices=choices,
             is_text=spellings.is_text(span),
+            is_response=spellings.is_response(span),
             is_stream=is_stream,
             is_error=span.is_error,
             was_left=spellings.was_left(span)
@@ -107,6 +110,7 @@ class ModelCall:
             said=said,
             reasons=self.reasons or outer.reasons,
             choices=max(self.choices, outer.choices),
+            is_response=self.is_response or outer.is_response,
             is_stream=self.is_stream or outer.is_stream,
             was_left=self.was_left or outer.was_left,
             response_id=self.response_id or outer.response_id,

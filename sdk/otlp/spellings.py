@@ -178,6 +178,12 @@ def previous_response_of(span: Span) -> str:
     return told or (named if isinstance(named, str) else "")
 
 
+def is_response(span: Span) -> bool:
+    """Tell whether a call went to the Responses API, which writes prompts otherwise than chat completions do."""
+    named = span.name == "Response" or span.name.endswith((".response", ".responses"))
+    return named or span.text("openai.api.type") == "responses" or response_id_of(span).startswith("resp_")
+
+
 def first_ns_of(span: Span) -> int | None:
     """Return when the first piece of an answer came, where that is told."""
     for name in _FIRST_CHUNK_S:

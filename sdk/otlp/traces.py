@@ -212,7 +212,7 @@ def _play_all(plan: _Plan, player: Player) -> None:
         name, previous = histories.names.get(place, ""), histories.previous.get(place, "")
         if not call.has_content:
             player.call(call, line, partial(bodies.chat, call, plan.assumption.said[call]))
-        elif name or previous:
+        elif call.is_response or name or previous:
             player.call(call, line, partial(bodies.response, call, call.said, name=name, previous=previous))
         else:
             player.call(call, line, partial(bodies.chat, call, call.said))

@@ -1,0 +1,150 @@
+"""Real instrumentations of real clients, whose spans a receiver on this machine gets while the gateway records the run."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
+from clients.recorded import AGENT_CANARIES, SERVER_CANARIES, canary, environment, record_command
+from clients.script import Script, Words
+from clients.scripted_server import Seen, scripted_server
+
+from rotoscope.traces import Trace, load
+from rotoscope.traces.formats.recognise import open_traces
+
+HERE = Path(__file__).parent
+CLIENTS = HERE.parent / "clients"
+AT_ONCE = 2
+WITH_CONTENT = {
+    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One agent with one instrumentation."""
+
+    environment: str
+    """Also the way in `instrumented.py`."""
+    agent: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+PLAYS = {
+    "genai": Play("genai", CLIENTS / "openai_agent.py"),
+    "genai-content": Play("genai", CLIENTS / "openai_agent.py", WITH_CONTENT),
+    "genai-agents": Play("genai", HERE / "agents_sdk_agent.py", WITH_CONTENT),
+    "openinference": Play("openinference", CLIENTS / "openai_agent.py"),
+    "openinference-langgraph": Play("openinference", CLIENTS / "langgraph_agent.py"),
+    "traceloop": Play("traceloop", CLIENTS / "openai_agent.py"),
+    "traceloop-langgraph": Play("traceloop", CLIENTS / "langgraph_agent.py"),
+    "langfuse": Play("langfuse", HERE / "langfuse_agent.py"),
+    "logfire": Play("logfire", CLIENTS / "pydantic_ai_agent.py"),
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """One run: what the server saw, what the gateway recorded, and what was made of the spans."""
+
+    name: str
+    seen: Sequence[Seen] = field(repr=False)
+    recorded: Trace
+    traces: Sequence[Trace]
+    spans: Path
+    """The file of spans, which holds content."""
+    written: Path
+    """What `rotoscope convert` wrote, and nothing else."""
+    said: str
+    """What `rotoscope convert` said."""
+    canaries: Sequence[str] = field(repr=False)
+
+
+def play_all(environments: Path, names: Sequence[str], folder: Path) -> dict[str, Told | BaseException]:
+    """Run the plays of these names, some at the same time; return the error where one failed."""
+
+    async def all_of_them() -> list[Told | BaseException]:
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(name: str) -> Told:
+            async with slots:
+                return await _play(name, PLAYS[name], environments, folder / name)
+
+        return await asyncio.gather(*map(one, names), return_exceptions=True)
+
+    return dict(zip(names, asyncio.run(all_of_them()), strict=True))
+
+
+async def _play(name: str, play: Play, environments: Path, folder: Path) -> Told:
+    canaries = [canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
+    of_agent, words = canaries[:AGENT_CANARIES], Words(*canaries[AGENT_CANARIES:])
+    home = folder / "home"
+    home.mkdir(parents=True)
+    log = home / "agent.log"
+    async with scripted_server(Script(words), says_in_errors=words.error) as server, _receiver() as (url, bodies):
+        variables = {
+            "CLIENT_CANARIES": " ".join(of_agent),
+            "AGENT_LOG": str(log),
+            "PYTHONPATH": str(CLIENTS),
+            "RECEIVER": url,
+            "LANGFUSE_HOST": url,
+            "LANGFUSE_PUBLIC_KEY": "public",
+            "LANGFUSE_SECRET_KEY": "secret",
+        }
+        status, said = await record_command(
+            [
+                str(environments / play.environment / "bin/python"),
+                str(HERE / "instrumented.py"),
+                play.environment,
+                str(play.agent),
+            ],
+            upstream=f"{server.url}/v1",
+            folder=folder / "recordings",
+            environment=environment(home) | variables | play.variables,
+        )
+    assert status == 0, f"{said.decode()}\n{log.read_text()[-4000:] if log.exists() else 'the agent was not started'}"
+    (recording,) = (folder / "recordings").glob("*.trace.json")
+    spans = folder / "spans.binpb"
+    spans.write_bytes(b"".join(bodies))  # messages behind one another are one message
+    told = await _convert(spans, folder / "written")
+    traces = [one.trace for one in open_traces([folder / "written"])]
+    return Told(name, server.seen, load(recording), traces, spans, folder / "written", told, canaries)
+
+
+async def _convert(spans: Path, folder: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rotoscope", "convert", str(spans), f"{folder}/"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    return said.decode()
+
+
+@asynccontextmanager
+async def _receiver() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Give the URL of a server that keeps the bodies of exported traces, as they came."""
+    bodies: list[bytes] = []
+
+    async def take(request: web.Request) -> web.Response:
+        body = await request.read()
+        if request.path.endswith("/traces"):
+            bodies.append(body)
+        return web.Response(content_type="application/x-protobuf")
+
+    app = web.Application(client_max_size=1 << 28)
+    app.router.add_post("/{path:.*}", take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", bodies
+    finally:
+        await runner.cleanup()
