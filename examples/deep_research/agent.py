@@ -28,6 +28,8 @@ RESEARCHER_STEPS = 6
 SUPERVISOR_STEPS = 6
 MOST_TOPICS = 5
 """Researchers at the same time."""
+MOST_FINDINGS = 20
+"""Researchers in all, whatever the model delegates."""
 GO_ON = "Call `delegate` to have something researched, or `finish` when nothing is missing."
 
 
@@ -76,6 +78,8 @@ class Supervisor:
         topics = [topic for topic in topics if topic.strip()]
         if not 1 <= len(topics) <= MOST_TOPICS:
             raise ValueError(f"there have to be between 1 and {MOST_TOPICS} topics, not {len(topics)}")
+        if len(self.findings) + len(topics) > MOST_FINDINGS:
+            raise ValueError("there are findings enough: call `finish`")
         with parallel("research") as fan:
 
             async def one(topic: str) -> str:

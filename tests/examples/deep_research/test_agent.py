@@ -9,7 +9,14 @@ from recorded_examples import recorded
 from replayed_traces import Replayed, awaited, check_order, check_prefixes, replay_once
 
 from examples import scripted_model
-from examples.deep_research.agent import HERE, MOST_TOPICS, RESEARCHER_STEPS, SUPERVISOR_STEPS, deep_research
+from examples.deep_research.agent import (
+    HERE,
+    MOST_FINDINGS,
+    MOST_TOPICS,
+    RESEARCHER_STEPS,
+    SUPERVISOR_STEPS,
+    deep_research,
+)
 from examples.deep_research.script import ROLES
 from examples.tasks import load_tasks
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
@@ -94,6 +101,14 @@ def test_a_model_that_never_stops_is_stopped() -> None:
     counts = Counter(map(role, asked.requests))
     assert counts["researcher"] == 2 * SUPERVISOR_STEPS * RESEARCHER_STEPS
     assert counts["compress"] == 2 * SUPERVISOR_STEPS
+
+
+def test_a_model_that_delegates_without_end_gets_no_more_researchers() -> None:
+    many = tuple(call("delegate", topics=["a", "b", "c", "d", "e"]) for _ in range(9))
+    asked = Asked(lambda request: Answer("Text.", tool_calls=many if role(request) == "supervisor" else ()))
+
+    assert research(asked) == "Text."
+    assert Counter(map(role, asked.requests))["researcher"] == MOST_FINDINGS
 
 
 @pytest.mark.parametrize(
