@@ -68,6 +68,7 @@ class CallSpan:
         heard: Outgoing | None,
         refusing: set[str] | None,
     ) -> None:
+        self.listens = True
         self._span, self._heard, self._start_s = span, heard, clock()
         self._first_s: float | None = None
         self._is_stream = asked.is_stream

@@ -42,6 +42,8 @@ class OnlyHeaders:
 
     __slots__ = ("body", "headers")
 
+    listens = False
+
     def __init__(self, headers: Mapping[str, str], body: bytes) -> None:
         self.headers = headers
         self.body = body

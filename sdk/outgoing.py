@@ -30,6 +30,10 @@ class Outgoing(Protocol):
     def body(self) -> bytes:
         """The body to send; the client's own object where nothing is added."""
 
+    @property
+    def listens(self) -> bool:
+        """Whether it wants to hear the answer; if not, the client's own is left as it is."""
+
     def take_back(self) -> None:
         """The server refused it for what was added: it is sent once more as it came."""
 

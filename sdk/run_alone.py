@@ -93,6 +93,7 @@ class HeardCall:
         self._refused = refused
         self._is_taken_back = False
         self._is_closed = False
+        self.listens = True
         self.headers: Mapping[str, str] = {}
         """None: a server that is no gateway is told nothing."""
         self.body = body

@@ -72,6 +72,7 @@ class Overheard:
     request: Request
     body: bytes
     headers: dict[str, str]
+    listens: bool = True
     events: list[tuple[Any, ...]] = field(default_factory=list)
     withholds: bytes = b""
     """The one piece of an answer that is not passed on."""
@@ -117,10 +118,12 @@ class Ear:
     """What is sent of a body."""
     headers: dict[str, str] = field(default_factory=dict)
     withholds: bytes = b""
+    listens: bool = True
     heard: list[Overheard] = field(default_factory=list)
 
     def __call__(self, request: Request) -> Outgoing | None:
-        self.heard.append(Overheard(request, self.sends(request.body), dict(self.headers), withholds=self.withholds))
+        heard = Overheard(request, self.sends(request.body), dict(self.headers), self.listens, withholds=self.withholds)
+        self.heard.append(heard)
         return self.heard[-1]
 
 

@@ -64,7 +64,8 @@ class _Client:
         except BaseException as error:
             hearing.stopped(error)
             raise
-        harmless(hearing, lambda: self._hear(response, hearing, is_unpacked=is_unpacked), None)
+        if hearing.listens:
+            harmless(hearing, lambda: self._hear(response, hearing, is_unpacked=is_unpacked), None)
         return response
 
     def _hear(self, response: Any, hearing: Hearing, *, is_unpacked: bool) -> None:

@@ -35,6 +35,8 @@ class Hearing:
         """Header lines to send beside the client's own."""
         self.body = outgoing.body
         """What to send."""
+        self.listens = outgoing.listens
+        """Whether the answer is to be heard."""
         self._may_withhold = False
         self._decoder: _Decoder | None = None
         self._is_over = False

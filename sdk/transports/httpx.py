@@ -95,6 +95,8 @@ class _Kind:
         )
 
     def _heard(self, response: Any, hearing: Hearing, stream: Callable[..., Any]) -> Any:
+        if not hearing.listens:
+            return response
         headers = response.headers
         encoding = headers.get("content-encoding", "")
         for name in hearing.answer(response.status_code, headers.get("content-type", ""), encoding):

@@ -38,7 +38,7 @@ def _around(module: Any, send: Callable[..., Any]) -> Callable[..., Any]:
                 error.request = request  # type: ignore[attr-defined]
             raise
         response.request = request
-        return harmless(hearing, lambda: _heard(response, hearing), response)
+        return harmless(hearing, lambda: _heard(response, hearing), response) if hearing.listens else response
 
     return sends
 

@@ -219,6 +219,7 @@ class Other:
     """Another listener, which keeps what it hears and holds a word back."""
 
     def __init__(self, request: Request) -> None:
+        self.listens = True
         self.headers = {"traceparent": current_traceparent()}
         self.body = request.body
         self.told: list[Any] = []

@@ -107,6 +107,7 @@ class Raises:
 
     headers: Mapping[str, str] = {}
     body = b"said more"
+    listens = True
 
     def _raise(self, *args: Any) -> Any:
         raise RuntimeError

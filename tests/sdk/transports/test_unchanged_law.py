@@ -23,6 +23,8 @@ BODY = b"said" * 9
 class RaisesAt:
     """Hears a request until a step at which it raises, then and ever after."""
 
+    listens = True
+
     def __init__(self, request: Request, step: str) -> None:
         self._request, self._step = request, step
         self._do("ask")
@@ -132,3 +134,22 @@ def test_what_is_added_does_not_show(
     is_refused = plan.status == 400
     assert [x.endswith(ADDED) for x in planned.requests] == [False, True, *([False] if is_refused else [])]
     assert ("take back" in ear.heard[0].story) == is_refused
+
+
+@pytest.mark.parametrize("client", sorted(CLIENTS))
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(plan=PLANS, taking=st.sampled_from(TAKINGS))
+def test_who_only_adds_headers_hears_nothing_and_nothing_shows(
+    server: tuple[PiecewiseServer, str], client: str, plan: Any, taking: Taking
+) -> None:
+    planned, origin = server
+    planned.plan = plan
+    planned.requests.clear()
+    ask = CLIENTS[client]
+    alone = comparable(ask(f"{origin}/a", BODY, taking), taking)
+    with heard_by(ear := Ear(headers={"x-added": "header"}, listens=False)):
+        told = comparable(ask(f"{origin}/a", BODY, taking), taking)
+
+    assert told == alone
+    assert [b"x-added: header" in x.lower() for x in planned.requests] == [False, True]
+    assert [name for name in ear.heard[0].story if name not in ("failed", "cancelled")] == []
