@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from rotoscope.recorder.marks import Mark
@@ -129,3 +133,29 @@ def id_of(span: ReadableSpan) -> int:
     context = span.get_span_context()
     assert context is not None
     return int(context.span_id)
+
+
+def program(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of its own and return what it wrote and how it ended."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+class Dropped(SpanExporter):
+    """Takes spans and keeps none."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return SpanExportResult.SUCCESS
+
+
+def dropping() -> TracerProvider:
+    """Return a provider that keeps nothing."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(Dropped()))
+    return provider

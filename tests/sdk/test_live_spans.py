@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, StatusCode
-from sdk_doubles import Spans, id_of, provided_by
+from sdk_doubles import Spans, id_of, program, provided_by
 
 from rotoscope import __version__, parallel, trace_agent, trace_tool
 from rotoscope.sdk.conventions import SCHEMA_URL
@@ -248,17 +247,6 @@ def forked() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, from Python 3.12 on
         return os.fork()
-
-
-def program(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, **environment},
-        check=False,
-    )
 
 
 LOSING = """
