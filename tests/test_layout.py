@@ -112,7 +112,8 @@ def test_each_test_file_mirrors_a_module_or_is_of_a_law() -> None:
         homes = [ROOT / folder / f"{name}.py", ROOT / "src/rotoscope" / folder / f"{name}.py"]
         is_law = name.endswith(("_law", "_laws"))
         if (
-            folder.parts[0] not in ("aiperf", "clients", "coding_agents", "engine", "intercept", "otlp_clients", "phoenix")
+            folder.parts[0]
+            not in ("aiperf", "clients", "coding_agents", "engine", "intercept", "otlp_clients", "phoenix")
             and not is_law
             and not any(home.exists() for home in homes)
         ):

@@ -147,10 +147,14 @@ async def run(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Research a task and print the report; return 0 when there is one, else 1."""
+    return asyncio.run(run(parse_options(arguments)))
+
+
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m examples.deep_research",
         description="Research a question with a model behind OPENAI_BASE_URL (key: OPENAI_API_KEY).",
     )
     tasks.add_option(parser, HERE)
     chat.add_options(parser)
-    return asyncio.run(run(parser.parse_args(arguments)))
+    return parser.parse_args(arguments)

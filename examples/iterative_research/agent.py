@@ -91,6 +91,10 @@ async def run(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Research a task and print the report; return 0 when there is one for which something was looked up, else 1."""
+    return asyncio.run(run(parse_options(arguments)))
+
+
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m examples.iterative_research",
         description="Research a question round by round with a model behind OPENAI_BASE_URL (key: OPENAI_API_KEY).",
@@ -98,4 +102,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tasks.add_option(parser, HERE)
     chat.add_options(parser)
     parser.add_argument("--rounds", type=int, default=16, help="most rounds (default: %(default)s)")
-    return asyncio.run(run(parser.parse_args(arguments)))
+    return parser.parse_args(arguments)

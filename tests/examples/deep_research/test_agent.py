@@ -2,13 +2,16 @@ import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from asked_models import Asked
 from recorded_examples import recorded
 from replayed_traces import Replayed, awaited, check_order, check_prefixes, replay_once
+from simulated import simulated
 
 from examples import scripted_model
+from examples.deep_research import agent
 from examples.deep_research.agent import (
     HERE,
     MOST_FINDINGS,
@@ -150,6 +153,32 @@ def test_a_researcher_that_looks_for_nothing_costs_no_summary() -> None:
         "report",
     ]
     assert "Nothing was looked for." in asked.requests[-1].messages[1].content
+
+
+def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run the agent in front of a server of this model; return the exit status."""
+
+    async def run_it() -> int:
+        async with simulated(model) as client:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{client.url}/v1")
+            return await agent.run(agent.parse_options(arguments))
+
+    return asyncio.run(run_it())
+
+
+def test_a_server_that_refuses_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert over_the_wire(scripted_model.answer, monkeypatch, "--model", "no-such-model") == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("the model cannot be asked: ")
+
+
+def test_a_chatterer_ends_with_a_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert over_the_wire(Answer("Interesting."), monkeypatch) == 1
+
+    assert capsys.readouterr().err.startswith("there is no report: ")
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from asked_models import Asked
 from recorded_examples import recorded
 from replayed_traces import Replayed, check_order, check_prefixes, replay_once
+from simulated import simulated
 
 from examples import scripted_model
+from examples.iterative_research import agent
 from examples.iterative_research.agent import HERE, OBSERVATION_LIMIT, REPORT_LIMIT, Memory, iterative_research
 from examples.tasks import load_tasks
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
@@ -116,6 +119,52 @@ def test_what_the_model_gets_wrong_it_sees_in_the_next_round(wrong: ToolCall) ->
     research(asked, rounds=2)
 
     assert "# What it returned\n\nerror: " in prompts(asked)[1]
+
+
+def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run the agent in front of a server of this model; return the exit status."""
+
+    async def run_it() -> int:
+        async with simulated(model) as client:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{client.url}/v1")
+            return await agent.run(agent.parse_options(arguments))
+
+    return asyncio.run(run_it())
+
+
+def test_a_server_that_refuses_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert over_the_wire(scripted_model.answer, monkeypatch, "--model", "no-such-model") == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("the model cannot be asked: ")
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        (Answer("Interesting."), "looked nothing up"),
+        (Answer(tool_calls=(ToolCall("search", '{"query": "lime"}'),)), "wrote no report"),
+    ],
+)
+def test_what_is_no_result_ends_with_a_message(
+    said: Answer, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert over_the_wire(said, monkeypatch, "--rounds", "2") == 1
+
+    assert capsys.readouterr().err == f"that is no result: the model {missing}\n"
+
+
+def test_a_result_is_printed_streamed_or_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert over_the_wire(scripted_model.answer, monkeypatch, "--rounds", "2", "--seed", "5") == 0
+    streamed = capsys.readouterr().out
+    assert over_the_wire(scripted_model.answer, monkeypatch, "--rounds", "2", "--seed", "5", "--no-stream") == 0
+
+    assert streamed == capsys.readouterr().out
+    assert "# How has longitude been found" in streamed
 
 
 @pytest.fixture(scope="module")
