@@ -28,11 +28,6 @@ def programs() -> Path:
     return Path(os.environ[VARIABLE]).absolute() / "bin"
 
 
-@pytest.fixture(scope="session")
-def phoenix_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("phoenix")
-
-
 @pytest.fixture(scope="module")
 def phoenix(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phoenix]:
     """A tracing backend without spans."""

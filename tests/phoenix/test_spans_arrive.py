@@ -131,12 +131,13 @@ def test_opentelemetrys_own_reader_finds_the_same_in_json_as_in_protobuf(program
     assert [json.loads(line) for line in done.stdout.splitlines()] == expected
 
 
-def test_the_example_sends_an_agents_spans_with_the_users_own_exporter(programs: Path, tmp_path: Path) -> None:
-    from examples.tracing.phoenix import running
+def test_the_example_sends_an_agents_spans_with_the_users_own_exporter(phoenix: Phoenix) -> None:
+    before = {span.span_id for span in phoenix.spans(expected=0)}
 
-    with running(programs / "phoenix", tmp_path) as fresh:
-        assert run_agent(["examples.tree_of_thought", "--depth", "1"], fresh.url) == 0
-        lines = list(tree(fresh.spans(expected=8)))
+    assert run_agent(["examples.tree_of_thought", "--depth", "1"], phoenix.url) == 0
 
+    stored = phoenix.spans(expected=len(before) + 8)  # the agent, its two fan-outs, and three and two branches
+    lines = list(tree([span for span in stored if span.span_id not in before]))
     assert lines[0].startswith("invoke_agent solver (AGENT, ")
     assert any(line.startswith("  parallel propose ") for line in lines)
+    assert any(line.startswith("    branch thinker ") for line in lines)
