@@ -2,7 +2,8 @@
 
 Telling never waits and never raises. What the queue has no room for is dropped and counted, and so is what the gateway
 does not take in a few tries. A process that is forked begins with an empty queue and a thread of its own; all that is
-shared between threads can be put into from anywhere, also from a signal's handler or while garbage is collected.
+shared between threads can be put into from anywhere, also from a signal's handler or while garbage is collected. The
+thread imports nothing, so that no fork finds it in the midst of that.
 """
 
 from __future__ import annotations
@@ -17,18 +18,16 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
 from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
 from rotoscope.recorder.marks import Mark
 from rotoscope.sdk.account import count_at_exit
 from rotoscope.sdk.gateways import Gateway
+from rotoscope.sdk.posting import Poster
 from rotoscope.sdk.scopes import clock
 from rotoscope.sdk.written_marks import batch_of
-
-if TYPE_CHECKING:
-    from rotoscope.sdk.posting import Poster
 
 _log = logging.getLogger(__name__)
 
@@ -113,8 +112,6 @@ class Sender:
         try:
             if self._thread is not None:
                 return
-            from rotoscope.sdk.posting import Poster  # here: a fork must not find the thread in the middle of an import
-
             self._register()
             self._poster = Poster(self._gateway)
             thread = threading.Thread(target=self._work, name="rotoscope", daemon=True)
