@@ -40,6 +40,7 @@ test: environment ## check format, lint and types, then run the tests
 	$(python) -m ruff format --check
 	$(python) -m ruff check
 	$(python) -m mypy
+	$(python) -m basedpyright --pythonpath $(python) --project tests/sdk/typed_api.json
 	$(pytest) $(without_others)
 
 test-all: test test-others ## the same, then the tests on every other Python found (3.11, 3.12, 3.13)

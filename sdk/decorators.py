@@ -22,7 +22,7 @@ from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
 from rotoscope.sdk.spans import Span, begin_span
 from rotoscope.sdk.wrapping import Opened, wrapped
 
-T = TypeVar("T", bound=Callable[..., Any])
+T = TypeVar("T", bound="Callable[..., Any] | classmethod[Any, Any, Any]")
 
 METHODS = ("__call__", "run", "arun", "invoke", "execute", "forward")
 """What is traced of a class, the first that it defines itself."""
