@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.variables import RUN_VARIABLE
-from rotoscope.sdk.gateways import Gateway
+from rotoscope.sdk.gateways import Gateway, named_in
 from rotoscope.sdk.sending import Sender
 
 
@@ -57,13 +57,13 @@ class GatewayRecording:
         """Begin a run, or take part in the one of this process."""
         if self.gateway.has_run:
             return self._run("", is_ours=False)
-        if name := os.environ.get(RUN_VARIABLE, ""):
+        if name := named_in(os.environ, RUN_VARIABLE):
             return self._run(name, is_ours=False)
         return self._run(secrets.token_hex(8), is_ours=True)
 
     def join_run(self) -> GatewayRun:
         """Take part in the run of the process that began this one."""
-        return self._run("" if self.gateway.has_run else os.environ.get(RUN_VARIABLE, ""), is_ours=False)
+        return self._run("" if self.gateway.has_run else named_in(os.environ, RUN_VARIABLE), is_ours=False)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until everything that was told has arrived, or was given up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from rotoscope.recorder.variables import GATEWAY_VARIABLE, RECORD_VARIABLE, TOKEN_VARIABLE
 
@@ -62,6 +62,12 @@ def gateway_of(environment: Mapping[str, str]) -> Gateway | None:
     if url := environment.get(GATEWAY_VARIABLE):
         return gateway_at(url, environment.get(TOKEN_VARIABLE, ""))
     return None
+
+
+def named_in(environment: Mapping[str, str], variable: str) -> str:
+    """Return a name that an environment gives, as a header can hold it; empty where there is none."""
+    name = environment.get(variable, "").strip()
+    return name if name.isascii() and name.isprintable() else quote(name)
 
 
 def _origin(url: str) -> tuple[str, str, int]:

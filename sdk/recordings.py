@@ -12,7 +12,7 @@ import sys
 
 from rotoscope.recorder.variables import DISABLED_VARIABLE, PARENT_VARIABLE
 from rotoscope.sdk.account import count_at_exit
-from rotoscope.sdk.gateways import NoGateway
+from rotoscope.sdk.gateways import NoGateway, named_in
 from rotoscope.sdk.runs import Recording, Run
 from rotoscope.sdk.scopes import Line, Scope
 
@@ -67,11 +67,10 @@ def begin_run() -> Run | None:
 
 def scope_of_parent() -> Scope | None:
     """Return what all of this process is inside of: a line of the process that began it, where the environment says so."""
-    parent = os.environ.get(PARENT_VARIABLE)
-    if not parent or _recording is None:
+    if not os.environ.get(PARENT_VARIABLE) or _recording is None:
         return None
     run = _recording.join_run()
-    return None if run is None else Scope(Line(run, parent))
+    return None if run is None else Scope(Line(run, named_in(os.environ, PARENT_VARIABLE)))
 
 
 def _decide() -> bool:

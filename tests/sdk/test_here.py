@@ -58,6 +58,22 @@ def test_run_that_the_environment_names_is_that_of_all_agents(monkeypatch: pytes
     assert [environment()["ROTOSCOPE_RUN"] for _ in range(2)] == ["mine", "mine"]
 
 
+@pytest.mark.parametrize("name", ["Käse", "two\r\nlines", " spaces ", "100%"])
+def test_any_name_becomes_one_that_headers_can_hold(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTOSCOPE_RUN", name)
+    monkeypatch.setenv("ROTOSCOPE_PARENT", name)
+
+    @trace_agent
+    def headers() -> dict[str, str]:
+        run = current_run()
+        assert run is not None
+        return run.headers()
+
+    told = headers()
+    assert told["x-rotoscope-run"] == told["x-rotoscope-parent"]
+    assert all(value.isascii() and value.isprintable() and value == value.strip() for value in told.values())
+
+
 def test_current_span_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", TracerProvider())
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from sdk_gateways import ran
 
-from rotoscope import instrument
+from rotoscope import instrument, trace_agent
 from rotoscope.sdk import recordings
 from rotoscope.sdk.alone import Alone
 from rotoscope.sdk.gateway_recording import GatewayRecording
+from rotoscope.sdk.scopes import current_scope
 from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.sdk.transports.patching import listen, listening
 from rotoscope.traces.errors import UnusableInput
@@ -61,6 +62,20 @@ def test_folder_that_is_given_records(tmp_path: Path) -> None:
     assert recordings.current_recording() is alone
     assert listening() == with_call_spans(alone.hear)
     alone.close()
+
+
+def test_agent_that_is_recorded_into_a_folder_is_a_run_of_its_own_in_a_process_that_an_agent_began(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ROTOSCOPE_PARENT", "a")
+    instrument(folder=tmp_path)
+
+    @trace_agent
+    def agent() -> bool:
+        scope = current_scope()
+        return scope is not None and scope.line.parent is None and scope.line.name != "a"
+
+    assert agent()
 
 
 def test_gateway_of_the_command_comes_before_what_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
