@@ -60,7 +60,7 @@ def gateway_of(environment: Mapping[str, str]) -> Gateway | None:
     if url := environment.get(RECORD_VARIABLE):
         return gateway_at(url, is_of_command=True)
     if url := environment.get(GATEWAY_VARIABLE):
-        return gateway_at(url, environment.get(TOKEN_VARIABLE, ""))
+        return gateway_at(url, named_in(environment, TOKEN_VARIABLE))
     return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE
 from rotoscope.sdk import recordings
-from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of
+from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of, named_in
 from rotoscope.sdk.runs import Recording
 from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.sdk.transports.patching import listen
@@ -40,7 +40,7 @@ def _chosen(gateway: str | None, folder: Path | str | None) -> Recording | None:
     if by_environment is not None and by_environment.is_of_command:
         return _by_gateway(by_environment)
     if gateway is not None:
-        return _by_gateway(gateway_at(gateway, os.environ.get(TOKEN_VARIABLE, "")), {GATEWAY_VARIABLE: gateway})
+        return _by_gateway(gateway_at(gateway, named_in(os.environ, TOKEN_VARIABLE)), {GATEWAY_VARIABLE: gateway})
     if folder is not None:
         return _alone(Path(folder))
     return None if by_environment is None else _by_gateway(by_environment)

@@ -58,7 +58,7 @@ def test_port_that_is_not_given_is_that_of_the_scheme() -> None:
 
 
 def test_environment_leads_to_the_gateway_of_the_command_before_another() -> None:
-    standing = {"ROTOSCOPE_GATEWAY": "http://other:1", "ROTOSCOPE_TOKEN": "t"}
+    standing = {"ROTOSCOPE_GATEWAY": "http://other:1", "ROTOSCOPE_TOKEN": "t\n"}
 
     assert gateway_of({}) is None
     assert gateway_of(standing) == Gateway("http", "other", 1, token="t")
