@@ -18,7 +18,7 @@ from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
 from rotoscope.recorder.numbered_files import claim
 from rotoscope.recorder.recorded_run import Finished
 from rotoscope.recorder.telling import about_in_one_line, say
-from rotoscope.recorder.variables import TOKEN_VARIABLE
+from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.phrases import counted
 
@@ -100,6 +100,7 @@ def _introduce(how: Standing, stood: Stood) -> None:
     for origin in gateway.origins[1:]:
         say(f"or, as another run, {origin}{path}")
     say(f"a run of its own for each NAME: {gateway.origin}/run/NAME{path}, or the header {RUN_HEADER}: NAME")
+    say(f"and for each outermost agent of programs that tell of their agents, with {GATEWAY_VARIABLE}={gateway.origin}")
     if how.door.token:
         say(
             f"each request must bring the token: {gateway.origin}/token/TOKEN{path}, or the header {TOKEN_HEADER}: TOKEN"
