@@ -7,23 +7,25 @@ response streams where the client does not ask.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import logging
+import os
 import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from rotoscope.recorder.campaigns import Campaign
-from rotoscope.recorder.encodings import Undecodable, decoded
 from rotoscope.recorder.numbered_files import Numbers
 from rotoscope.recorder.recorded_run import begin_in
-from rotoscope.recorder.recorder import may_concern
 from rotoscope.recorder.telling import about_in_one_line
-from rotoscope.sdk.here import headers_of
+from rotoscope.recorder.token_counters import Tokenizer
+from rotoscope.sdk.calls import Calls
+from rotoscope.sdk.counting import CountingThread
+from rotoscope.sdk.keepers import Nobody, RunAlone
+from rotoscope.sdk.kept_here import KeptHere
 from rotoscope.sdk.outgoing import Outgoing, Request
-from rotoscope.sdk.run_alone import HeardCall, RunAlone
-from rotoscope.sdk.scopes import Scope, clock, current_scope
 
 _log = logging.getLogger(__name__)
 
@@ -31,20 +33,24 @@ _log = logging.getLogger(__name__)
 class Alone:
     """Records the runs of this process into a folder."""
 
-    def __init__(self, folder: Path, *, asks_usage: bool = True) -> None:
-        """Begin; `asks_usage` lets response streams be asked for their usage where the client does not ask."""
+    def __init__(self, folder: Path, *, tokenizer: Tokenizer | None = None, asks_usage: bool = True) -> None:
+        """Begin; `tokenizer` counts texts where the server does not tell.
+
+        `asks_usage` lets response streams be asked for their usage where the client does not ask.
+        """
         self.folder = folder
-        self._asks_usage = asks_usage
         self._lock = threading.Lock()
         self._campaign = _numbered_in_turn(Campaign())
         self._numbers = Numbers(folder)
-        self._open: list[RunAlone] = []
-        self._outside: RunAlone | None = None
+        self._counting = None if tokenizer is None else CountingThread(tokenizer)
+        self._calls = Calls(self._outside, asks_usage=asks_usage)
+        self._open: dict[KeptHere, RunAlone] = {}
+        self._of_process: RunAlone | None = None
         """The run of calls outside of every agent."""
-        self._refusing: set[tuple[str, str]] = set()
-        """Where a server refuses to be asked for the usage of response streams, by origin and path."""
+        self._ending: set[threading.Thread] = set()
         self._is_closed = False
         atexit.register(self.close)
+        _all.add(self)
 
     def __repr__(self) -> str:
         return f"Alone({len(self._open)} open runs)"
@@ -52,75 +58,100 @@ class Alone:
     def begin_run(self) -> RunAlone:
         """Begin a run."""
         with self._lock:
-            run = RunAlone(begin_in(self.folder, self._campaign, numbers=self._numbers), self._end)
-            self._open.append(run)
-        return run
+            return RunAlone(Nobody()) if self._is_closed else self._begin()
 
     def join_run(self) -> None:
         """Return none: what another process records is in its own memory."""
 
     def flush(self, timeout_s: float) -> None:
-        """Return at once: what is told is in the recorder when it has been told."""
+        """Wait until the traces of runs that have ended are written."""
+        for thread in list(self._ending):
+            thread.join(timeout_s)
 
     def close(self) -> None:
-        """End all runs."""
+        """End all runs and wait until their traces are written."""
+        if self._is_closed:
+            return
         atexit.unregister(self.close)
         self._is_closed = True
-        while self._open:
-            self._end(self._open[0])
+        for kept in list(self._open):
+            self._finish(kept)
+        self.flush(_WRITING_S)
 
     def hear(self, request: Request) -> Outgoing | None:
         """Take in a request of a client; None where it is no call."""
-        if request.method != "POST" or request.body.lstrip()[:1] in _NO_CALL or self._is_closed:
-            return None
-        url = urlsplit(request.url)
-        try:
-            body = decoded(request.body, request.headers.get("content-encoding", "").strip().lower())
-        except Undecodable as problem:
-            _log.warning("a request was not recorded: %s", problem)
-            return None
-        if not may_concern(url.path, body):
-            return None
-        return self._heard(request, body, (f"{url.scheme}://{url.netloc}", url.path))
+        return None if self._is_closed else self._calls.hear(request)
 
-    def _heard(self, request: Request, body: bytes, place: tuple[str, str]) -> Outgoing | None:
-        scope = current_scope()
-        run = self._run_of(scope)
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        if scope is not None:
-            scope.called()
-            headers |= headers_of(scope.line)
-        asks = self._asks_usage and place not in self._refusing
-        exchange = run.request(place[1], body, headers=headers, at_s=clock(), asks_usage=asks)
-        if exchange is None:
-            return None
-        sent = request.body if exchange.upstream_body is body else exchange.upstream_body
-        return HeardCall(run, exchange, body=sent, refused=lambda: self._ask_no_more(place))
+    def leave(self) -> None:
+        """Record nothing any more, in a process that was forked."""
+        atexit.unregister(self.close)
+        self._is_closed = True
+        self._lock = threading.Lock()
+        self._ending.clear()
+        for kept, run in self._open.items():
+            kept.leave()
+            run.keeper = Nobody()
+        self._open.clear()
 
-    def _run_of(self, scope: Scope | None) -> RunAlone:
-        if scope is not None and isinstance(scope.line.run, RunAlone):
-            return scope.line.run
-        if self._outside is None:
-            self._outside = self.begin_run()
-        return self._outside
+    def _begin(self) -> RunAlone:
+        name = None if self._counting is None else self._counting.name
+        recorded = begin_in(self.folder, self._campaign, tokenizer=name, numbers=self._numbers)
+        kept = KeptHere(recorded, ended=self._end, called=self._called)
+        run = self._open[kept] = RunAlone(kept)
+        return run
 
-    def _ask_no_more(self, place: tuple[str, str]) -> None:
-        if place not in self._refusing:
-            self._refusing.add(place)
-            _log.warning("the server refuses to be asked for the usage of response streams: it is asked no more")
-
-    def _end(self, run: RunAlone) -> None:
+    def _outside(self) -> RunAlone:
         with self._lock:
-            if run not in self._open:
+            if self._of_process is None:
+                self._of_process = self._begin()
+            return self._of_process
+
+    def _called(self, run: KeptHere) -> None:
+        if self._counting is not None:
+            self._counting.submit(run)
+
+    def _end(self, run: KeptHere) -> None:
+        """End a run at once, but in an event loop beside it, as others have work to do there."""
+        if not _is_in_event_loop():
+            self._finish(run)
+            return
+        thread = threading.Thread(target=self._finish, args=(run,), name="rotoscope-writing")
+        self._ending.add(thread)
+        thread.start()
+
+    def _finish(self, run: KeptHere) -> None:
+        with self._lock:
+            if self._open.pop(run, None) is None:
                 return
-            self._open.remove(run)
+        if self._counting is not None:
+            self._counting.finish()
         finished = run.finish()
+        self._ending.discard(threading.current_thread())
         level = logging.WARNING if finished.trouble else logging.INFO
         _log.log(level, "%s", about_in_one_line(finished))
 
 
-_NO_CALL = (b"", b"-")
-"""How bodies of requests begin that are no calls: nothing, and the border of a form."""
+_WRITING_S = 60.0
+"""How long traces may take to be written when the process ends."""
+
+_all: weakref.WeakSet[Alone] = weakref.WeakSet()
+
+
+def _leave_all() -> None:
+    for alone in list(_all):
+        alone.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all)
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _numbered_in_turn(campaign: Campaign) -> Campaign:

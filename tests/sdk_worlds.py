@@ -14,6 +14,7 @@ from typing import Any
 from event_loops import GUARD_S
 from loopback import Handler, serving
 
+from rotoscope.recorder.token_counters import Tokenizer
 from rotoscope.sdk import recordings
 from rotoscope.sdk.alone import Alone
 from rotoscope.sdk.outgoing import Listener, Outgoing, Request
@@ -128,9 +129,9 @@ class Ear:
 
 
 @contextlib.contextmanager
-def recorded_alone(folder: Path) -> Iterator[Alone]:
+def recorded_alone(folder: Path, *, tokenizer: Tokenizer | None = None) -> Iterator[Alone]:
     """Record this process into a folder, without a gateway."""
-    alone = Alone(folder)
+    alone = Alone(folder, tokenizer=tokenizer)
     recordings.record_by(alone)
     listen(alone.hear)
     try:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +18,8 @@ from loopback import CHAT, STREAMED, WHOLE, chat_answer, chat_chunk, sse, usage_
 from sdk_worlds import recorded_alone, serving_from_a_thread, traces_in
 
 from rotoscope import trace_agent
+from rotoscope.recorder.token_counters import Tokenizer
+from rotoscope.traces.journal import read_journal
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
@@ -132,3 +137,141 @@ def test_agents_that_run_at_once_are_runs_of_their_own(tmp_path: Path, origin: s
         asyncio.run(main())
 
     assert sorted(len(list(trace.calls())) for trace in traces_in(tmp_path)) == [1, 2, 3]
+
+
+SCRIPT = """
+import logging, os, signal, sys, threading
+import httpx2, rotoscope
+from loopback import CHAT, WHOLE
+
+origin, folder = sys.argv[1:]
+rotoscope.instrument(folder=folder)
+
+def ask():
+    assert httpx2.post(origin + CHAT, json=WHOLE).status_code == 200
+
+@rotoscope.trace_agent
+def agent():
+    ask()
+    ask()
+"""
+
+
+def ran(folder: Path, origin: str, code: str) -> subprocess.CompletedProcess[str]:
+    """Run code that records itself, in a process of its own."""
+    tests = Path(__file__).parents[1]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.append({str(tests)!r})\n" + SCRIPT + code,
+        origin,
+        str(folder),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def calls_in(folder: Path) -> list[int]:
+    """Return how many calls each trace has."""
+    assert list(folder.glob("*.journal.jsonl")) == []
+    return [len(list(trace.calls())) for trace in traces_in(folder)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [("", 0), ("sys.exit(3)", 3), ("raise KeyError", 1), ("threading.Thread(target=ask).start()", 0)],
+)
+def test_what_is_open_is_written_as_the_process_ends(tmp_path: Path, origin: str, ending: str, status: int) -> None:
+    done = ran(tmp_path, origin, f"ask()\nagent()\n{ending}")
+
+    assert done.returncode == status
+    assert calls_in(tmp_path) == [2 if "Thread" in ending else 1, 2]
+
+
+def test_who_leaves_in_the_midst_of_an_agent_has_its_trace(tmp_path: Path, origin: str) -> None:
+    done = ran(tmp_path, origin, "@rotoscope.trace_agent\ndef leave():\n    ask()\n    sys.exit()\nleave()")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert calls_in(tmp_path) == [1]
+
+
+def test_who_is_killed_leaves_a_journal(tmp_path: Path, origin: str) -> None:
+    done = ran(tmp_path, origin, "ask()\nask()\nos.kill(os.getpid(), signal.SIGTERM)")
+    journal = read_journal(next(tmp_path.iterdir()))
+
+    assert done.returncode == -signal.SIGTERM
+    assert sum(type(record).__name__ == "CallEnded" for record in journal.records) == 2
+
+
+FORKED = """
+@rotoscope.trace_agent
+def parent():
+    ask()
+    if not os.fork():
+        ask()
+        agent()
+        {leaves}
+    os.wait()
+    ask()
+parent()
+"""
+
+
+@pytest.mark.parametrize("leaves", ["sys.exit()", "os._exit(0)"])
+def test_a_forked_process_does_not_write_what_its_parent_writes(tmp_path: Path, origin: str, leaves: str) -> None:
+    assert ran(tmp_path, origin, FORKED.format(leaves=leaves)).stderr == ""
+    assert calls_in(tmp_path) == [2]
+
+
+FORKED_IN_THE_MIDST = """
+from rotoscope.sdk import recordings
+kept = next(iter(recordings.current_recording()._open)) if ask() is None else None
+is_in, is_over = threading.Event(), threading.Event()
+thread = threading.Thread(target=lambda: kept.take(lambda: is_in.set() or is_over.wait(), otherwise=None))
+thread.start()
+is_in.wait()
+if not (child := os.fork()):
+    ask()
+    os._exit(7)
+status = os.waitpid(child, 0)[1]
+is_over.set()
+thread.join()
+ask()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_fork_while_another_thread_is_at_it_waits_for_nobody(tmp_path: Path, origin: str) -> None:
+    assert ran(tmp_path, origin, FORKED_IN_THE_MIDST).returncode == 7
+    assert calls_in(tmp_path) == [2]
+
+
+def test_a_client_is_imported_after_recording_has_begun(tmp_path: Path, origin: str) -> None:
+    code = "import openai\nopenai.OpenAI(base_url=origin + '/v1', api_key='x').chat.completions.create(model='m', messages=[{'role': 'user', 'content': 'a'}])"
+    imported = SCRIPT.replace("import httpx2, rotoscope", "import rotoscope\nassert 'httpx2' not in sys.modules")
+    assert imported != SCRIPT
+    tests = Path(__file__).parents[1]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.append({str(tests)!r})\n{imported}{code}",
+        origin,
+        str(tmp_path),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+
+    assert calls_in(tmp_path) == [1]
+
+
+def test_texts_are_counted_where_the_server_does_not_tell(tmp_path: Path) -> None:
+    async def say(request: web.Request) -> web.StreamResponse:
+        told = chat_answer("one two three")
+        del told["usage"]
+        return web.json_response(told)
+
+    with serving_from_a_thread(say) as origin:
+        for tokenizer in (None, Tokenizer("o200k_base")):
+            with recorded_alone(tmp_path, tokenizer=tokenizer):
+                trace_agent(httpx2.post)(origin + CHAT, json=WHOLE)
+
+    assert [trace.token_source for trace in traces_in(tmp_path)] == ["estimate", "tokenizer:o200k_base"]
+    assert [call.completion_tokens for call in traces_in(tmp_path)[1].calls()] == [3]

@@ -1,0 +1,164 @@
+"""A run that a recorder in this process keeps, and its calls."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from rotoscope.recorder.counting import Counted, Uncounted
+from rotoscope.recorder.exchange import Exchange
+from rotoscope.recorder.marks import Mark
+from rotoscope.recorder.recorded_run import Finished, RecordedRun
+from rotoscope.sdk.turns import Turns
+
+T = TypeVar("T")
+
+
+class KeptHere:
+    """Keeps a run; threads take turns at it."""
+
+    def __init__(
+        self,
+        recorded: RecordedRun,
+        *,
+        ended: Callable[[KeptHere], None],
+        called: Callable[[KeptHere], None] = lambda _: None,
+        environment: Mapping[str, str] = {},
+    ) -> None:
+        """Record into a run; `ended` is told when its agent has returned, `called` when a call of it is over."""
+        self._recorded = recorded
+        self._ended = ended
+        self._called = called
+        self._environment = environment
+        self._turns = Turns()
+        self._is_over = False
+
+    def __repr__(self) -> str:
+        return f"KeptHere({self._recorded.calls} calls)"
+
+    def tell(self, mark: Mark) -> None:
+        """Take in a mark."""
+        self.take(lambda: self._recorded.recorder.mark([mark]), otherwise=None)
+
+    def end(self) -> None:
+        """Let it end."""
+        self._ended(self)
+
+    def environment(self) -> dict[str, str]:
+        """Return what leads other processes here."""
+        return dict(self._environment)
+
+    def call(
+        self, path: str, body: bytes, *, headers: Mapping[str, str], at_s: float, asks_usage: bool
+    ) -> CallHere | None:
+        """Take in a request as it is sent; None where its answer need not be heard."""
+        recorded = self._recorded
+
+        def begin() -> CallHere | None:
+            recorded.began(at_s)
+            exchange = recorded.recorder.request(path, body, at_s=at_s, headers=headers, asks_usage=asks_usage)
+            recorded.calls += exchange.recorded
+            if exchange.listens:
+                return CallHere(self, exchange)
+            recorded.ended(at_s)
+            return None
+
+        return self.take(begin, otherwise=None)
+
+    def take(self, act: Callable[[], T], *, otherwise: T) -> T:
+        """Do something with the recorder when it is its turn; `otherwise` where the run is over."""
+        return self._turns.take(lambda: otherwise if self._is_over else act(), otherwise=otherwise)
+
+    def answered(self, exchange: Exchange, status: int) -> None:
+        """Count an answer that has begun."""
+        self._recorded.answered += exchange.recorded and status == 200
+
+    def closed(self, at_s: float) -> None:
+        """Count a request that is over."""
+        self._recorded.ended(at_s)
+
+    def called(self) -> None:
+        """Let texts of a call that is over be counted."""
+        self._called(self)
+
+    def uncounted(self) -> list[Uncounted]:
+        """Return texts that wait to be counted, and forget them."""
+        return self.take(self._recorded.recorder.uncounted, otherwise=[])
+
+    def counted(self, counts: list[Counted]) -> None:
+        """Take in counts."""
+        self.take(lambda: self._recorded.recorder.counted(counts), otherwise=None)
+
+    def finish(self) -> Finished:
+        """Write the trace; what comes later is not in it. Never raises."""
+
+        def be_over() -> None:
+            self._is_over = True
+
+        self.take(be_over, otherwise=None)
+        return self._recorded.finish()
+
+    def leave(self) -> None:
+        """Let go of it in a process that was forked: its journal is that of the other one."""
+        self._is_over = True
+        self._turns.begin_anew()
+        with contextlib.suppress(OSError):
+            self._recorded.journal.close()
+
+
+class CallHere:
+    """A call of a run that is kept here."""
+
+    def __init__(self, run: KeptHere, exchange: Exchange) -> None:
+        self._run = run
+        self._exchange = exchange
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"CallHere({self._exchange!r})"
+
+    @property
+    def body(self) -> bytes:
+        """What is to be sent."""
+        return self._exchange.upstream_body
+
+    def take_back(self) -> None:
+        """Take in that the server refused what was added."""
+        self._run.take(self._exchange.take_back, otherwise=None)
+
+    def response(self, status: int, content_type: str, at_s: float) -> None:
+        """Take in that the answer begins."""
+
+        def begin() -> None:
+            self._exchange.response(status, at_s=at_s, content_type=content_type)
+            self._run.answered(self._exchange, status)
+
+        self._run.take(begin, otherwise=None)
+
+    def chunk(self, data: bytes, at_s: float) -> bytes:
+        """Take in some of it and return what the client is to get of that now."""
+        return self._run.take(lambda: self._exchange.chunk(data, at_s=at_s), otherwise=data)
+
+    def end(self, at_s: float) -> bytes:
+        """Take in that it is whole and return what was still held back."""
+        return self._close(lambda: self._exchange.end(at_s=at_s), b"", at_s)
+
+    def failed(self, at_s: float) -> None:
+        """Take in that no more will come."""
+        self._close(lambda: self._exchange.failed(at_s=at_s), None, at_s)
+
+    def cancelled(self, at_s: float) -> None:
+        """Take in that the client does not wait for the rest."""
+        self._close(lambda: self._exchange.cancelled(at_s=at_s), None, at_s)
+
+    def _close(self, act: Callable[[], T], otherwise: T, at_s: float) -> T:
+        def close() -> T:
+            self._run.closed(at_s)
+            return act()
+
+        result = self._run.take(close, otherwise=otherwise)
+        if not self._is_closed:
+            self._is_closed = True
+            self._run.called()
+        return result
