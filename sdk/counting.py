@@ -5,6 +5,7 @@ The tokenizer is loaded when the first call is over. Where it cannot be, what it
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - tokenizers load it, and it must not come to be while the process forks
 import logging
 import queue
 import threading

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE
+from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE, TOKENIZER_VARIABLE
 from rotoscope.sdk import recordings
 from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of, named_in
 from rotoscope.sdk.runs import Recording
@@ -14,8 +14,11 @@ from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.sdk.transports.patching import listen
 
 
-def instrument(*, gateway: str | None = None, folder: Path | str | None = None) -> None:
+def instrument(*, gateway: str | None = None, folder: Path | str | None = None, tokenizer: str | None = None) -> None:
     """Record this process: by a gateway that stands at a base URL, or into a folder.
+
+    `tokenizer` is what counts for the folder where the server does not, as in `rotoscope record`: auto, none, the name of
+    an encoding or a tokenizer.json.
 
     Under `rotoscope record` its gateway records whatever is given here, and with nothing given what the environment leads
     to, if anything. Raises UnusableInput where the gateway has no URL, or both are given.
@@ -27,14 +30,14 @@ def instrument(*, gateway: str | None = None, folder: Path | str | None = None) 
     if recordings.is_disabled():
         return
     try:
-        chosen = _chosen(gateway, folder)
+        chosen = _chosen(gateway, folder, tokenizer)
     except NoGateway as error:
         raise UnusableInput(str(error)) from error
     if chosen is not None:
         recordings.record_by(chosen)
 
 
-def _chosen(gateway: str | None, folder: Path | str | None) -> Recording | None:
+def _chosen(gateway: str | None, folder: Path | str | None, tokenizer: str | None) -> Recording | None:
     """Return what is to record; raise NoGateway where a gateway is none."""
     by_environment = gateway_of(os.environ)
     if by_environment is not None and by_environment.is_of_command:
@@ -42,7 +45,7 @@ def _chosen(gateway: str | None, folder: Path | str | None) -> Recording | None:
     if gateway is not None:
         return _by_gateway(gateway_at(gateway, named_in(os.environ, TOKEN_VARIABLE)), {GATEWAY_VARIABLE: gateway})
     if folder is not None:
-        return _alone(Path(folder))
+        return _alone(Path(folder), tokenizer)
     return None if by_environment is None else _by_gateway(by_environment)
 
 
@@ -64,13 +67,15 @@ def _by_gateway(gateway: Gateway, environment: Mapping[str, str] = {}) -> Record
     return GatewayRecording(gateway, environment)
 
 
-def _alone(folder: Path) -> Recording:
+def _alone(folder: Path, tokenizer: str | None) -> Recording:
     """Record into a folder what HTTP clients send and get."""
+    from rotoscope.recorder.token_counters import AUTO, chosen_tokenizer
     from rotoscope.sdk.alone import Alone
 
     now = recordings.current_recording()
     if isinstance(now, Alone) and now.folder == folder:
         return now
-    alone = Alone(folder)
+    named = tokenizer or os.environ.get(TOKENIZER_VARIABLE) or AUTO
+    alone = Alone(folder, tokenizer=chosen_tokenizer(named))
     listen(with_call_spans(alone.hear))
     return alone
