@@ -84,6 +84,7 @@ class HeardCall:
         self._call = call
         self._refused = refused
         self._is_taken_back = False
+        self.listens = True
         self.headers: Mapping[str, str] = {}
         self.body = body
 

@@ -45,10 +45,10 @@ def origin() -> Iterator[str]:
 @trace_agent
 def agent(origin: str) -> list[str]:
     """Ask twice, the second time for a stream; return what was said."""
-    client = openai.OpenAI(base_url=f"{origin}/v1", api_key="secret", max_retries=0)
-    whole = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}])
-    stream = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}], stream=True)
-    chunks = list(stream)
+    with openai.OpenAI(base_url=f"{origin}/v1", api_key="secret", max_retries=0) as client:
+        whole = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}])
+        stream = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}], stream=True)
+        chunks = list(stream)
     assert all(chunk.usage is None for chunk in chunks)
     return [str(whole.choices[0].message.content), "".join(x.choices[0].delta.content or "" for x in chunks)]
 

@@ -44,11 +44,11 @@ def test_retries_of_a_client_are_attempts_of_one_call(tmp_path: Path, is_stream:
         )
 
     def ask(origin: str) -> None:
-        client = openai.OpenAI(base_url=f"{origin}/v1", api_key="x", max_retries=4)
         said: Any = [{"role": "user", "content": "hello"}]
-        answered = client.chat.completions.create(model="m", messages=said, stream=is_stream)
-        if is_stream:
-            list(answered)
+        with openai.OpenAI(base_url=f"{origin}/v1", api_key="x", max_retries=4) as client:
+            answered = client.chat.completions.create(model="m", messages=said, stream=is_stream)
+            if is_stream:
+                list(answered)
 
     calls = recorded(tmp_path, answer, ask)
 
