@@ -58,6 +58,7 @@ def health(gateway: Gateway, runs: Runs) -> dict[str, Any]:
         "in_flight": gateway.in_flight - 1,  # but for the one that asks
         "calls": gateway.calls,
         "failed": gateway.failed,
+        "marks": runs.marks,
         "unrecorded": gateway.requests - gateway.calls,
         "waiting": {"texts": gateway.waiting_texts, "prompts": gateway.waiting_prompts},
     }

@@ -119,6 +119,7 @@ async def take_marks(request: web.BaseRequest, runs: Runs, *, run: str, port: st
     found.last_s = received_s
     is_here = is_loopback(request.remote or "")
     taken = take(found, batch, received_s, is_here=is_here)
+    runs.marks += taken
     return web.Response(body=orjson.dumps({"taken": taken}), content_type="application/json")
 
 

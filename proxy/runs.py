@@ -67,6 +67,8 @@ class Runs:
         """How many traces were written."""
         self.unwritten = 0
         """How many runs had calls and left no trace in their folder."""
+        self.marks = 0
+        """How many things agents told of themselves."""
 
     @property
     def open(self) -> list[RecordedRun]:

@@ -62,6 +62,7 @@ def test_health_tells_counts_and_no_names(tmp_path: Path) -> None:
             "in_flight": 0,
             "calls": 1,
             "failed": 0,
+            "marks": 0,
             "unrecorded": 1,
             "waiting": {"texts": 0, "prompts": 0},
         }

@@ -173,7 +173,7 @@ def test_marks_may_come_before_the_first_call_and_reach_the_run_of_their_name(tm
         for name in ("one", "two"):
             headers = {"x-rotoscope-branch": "a"}
             await (await client.post(f"/run/{name}{CHAT}", json=WHOLE, headers=headers)).read()
-        assert len(stood.runs.open) == 2
+        assert (len(stood.runs.open), stood.runs.marks) == (2, 3)
         assert stood.gateway.requests == 2
 
     traces = [one.trace for one in played(tmp_path, play)]
