@@ -27,7 +27,7 @@ from typing import Any
 from rotoscope.traces import UnusableInput, dumps, loads
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.recognise import read_source
-from rotoscope.traces.formats.registry import FORMATS, Format
+from rotoscope.traces.formats.registry import Format, all_formats
 from rotoscope.traces.formats.source import Source
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -58,7 +58,7 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGALRM, _raise_hangs)
     failures = 0
-    for known in FORMATS:
+    for known in all_formats():
         if arguments.format in (None, known.name):
             failures += fuzz(known, arguments.inputs, arguments.seed, arguments.out)
     return 1 if failures else 0
@@ -216,7 +216,7 @@ def _keep(out: Path, name: str, data: bytes, outcome: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=20_000, help="inputs a format")
-    parser.add_argument("--format", choices=[known.name for known in FORMATS], help="this one only")
+    parser.add_argument("--format", choices=[known.name for known in all_formats()], help="this one only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzz-failures"), help="where inputs that fail are saved")
     return parser.parse_args()

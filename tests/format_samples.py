@@ -19,6 +19,7 @@ from foreign_events import (
     vcr_record,
 )
 from foreign_traces import agent, call, fork, join, message, request, tool, trtllm, weka
+from otlp_spans import samples as otlp_samples
 
 from rotoscope.testing import make_trace
 from rotoscope.traces import dumps
@@ -180,5 +181,6 @@ SAMPLES: dict[str, list[bytes]] = {
         ),
         vcr(vcr_record(None, None, tail=9), vcr_record(None, None, tail=9, out=1), block_size=None),
     ],
+    "otlp": otlp_samples(),
 }
 """By the name of the format."""

@@ -121,3 +121,52 @@ def trace_of(*spans: Span, fidelity: Fidelity | None = None) -> Trace:
 
 def calls_of(*spans: Span) -> list[Call]:
     return list(trace_of(*spans).calls())
+
+
+def samples() -> list[bytes]:
+    """Return small files of all that a reader knows: agents and tools without content, content in several spellings."""
+    top = agent(at=(0, 20))
+    inner = [agent(at=(4, 9), parent=top) for _ in range(2)]
+    without = [
+        *(top, *inner),
+        chat(100, 10, {"gen_ai.response.finish_reasons": ["tool_calls"]}, at=(0, 1), parent=top),
+        tool(at=(1.5, 2), parent=top),
+        chat(None, None, {"error.type": "429"}, at=(2, 2.5), parent=top, status={"code": 2}),
+        chat(150, 10, {"gen_ai.usage.cache_read.input_tokens": 96}, at=(3, 4), parent=top),
+        *(chat(50, 5, {"gen_ai.conversation.id": "one"}, at=(4, 8), parent=one) for one in inner),
+        span({"gen_ai.operation.name": "embeddings", "gen_ai.usage.input_tokens": 7}, at=(9, 10), parent=top),
+        chat(200, 10, at=(11, None), parent=top),
+    ]
+    asked = [{"role": "user", "parts": [{"type": "text", "content": "How is it?"}]}]
+    answered = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "look", "arguments": {}}]}]
+    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": "rain"}]}
+    told = {"gen_ai.input.messages": dumped(asked), "gen_ai.output.messages": dumped(answered)}
+    later = {"gen_ai.input.messages": dumped([result]), "gen_ai.response.id": "resp_2"}
+    flat = {
+        "openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "How is it?",
+        "llm.output_messages.0.message.content": "It rains.",
+    }
+    old = {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "How?", "gen_ai.completion.0.content": "So."}
+    langfuse = {
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.input": dumped({"messages": [{"role": "user", "content": "How?"}], "tools": []}),
+        "langfuse.observation.output": "So.",
+        "langfuse.observation.usage_details": dumped({"prompt_tokens": 30, "completion_tokens": 3}),
+    }
+    events = [("gen_ai.user.message", 0, {"content": "How?"}), ("gen_ai.choice", 1, {"message": '{"content": "So."}'})]
+    with_content = [
+        chat(40, 4, {**told, "gen_ai.response.id": "resp_1"}, at=(0, 1)),
+        chat(60, 4, {**later, "gen_ai.request.previous_response.id": "resp_1"}, at=(2, 3)),
+        chat(30, 3, {**flat, "gen_ai.response.time_to_first_chunk": 0.5}, at=(4, 5)),
+        chat(30, 3, old, at=(6, 7)),
+        span(langfuse, at=(8, 9)),
+        chat(30, 3, events=events, at=(10, 11)),
+    ]
+    lines = b"".join(file_of(one) + b"\n" for one in without)
+    return [file_of(*without), lines, file_of(*with_content)]
+
+
+def dumped(plain: Any) -> str:
+    return orjson.dumps(plain).decode()

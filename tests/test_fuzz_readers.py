@@ -10,7 +10,7 @@ import pytest
 from format_samples import SAMPLES
 
 from rotoscope.traces.formats.recognise import read_source
-from rotoscope.traces.formats.registry import FORMATS, Format
+from rotoscope.traces.formats.registry import Format, all_formats
 from rotoscope.traces.formats.source import Source
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "fuzz_readers.py"
@@ -34,10 +34,10 @@ def test_every_format_has_samples_and_they_are_what_they_are_called() -> None:
         name: {read_source(Source.of_bytes(data))[0].name for data in samples} for name, samples in SAMPLES.items()
     }
 
-    assert found == {known.name: {known.name} for known in FORMATS}
+    assert found == {known.name: {known.name} for known in all_formats()}
 
 
-@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.name)
+@pytest.mark.parametrize("known", all_formats(), ids=lambda known: known.name)
 def test_damaged_files_give_traces_or_one_clear_error(known: Format, fuzz: ModuleType, tmp_path: Path) -> None:
     assert fuzz.fuzz(known, 300, 1, tmp_path) == 0
 

@@ -83,11 +83,12 @@ def _choices(
 
 
 def _reason(call: ModelCall, answer: Message, index: int) -> str:
-    if answer.get("tool_calls"):
-        return "tool_calls"
+    """Return why an output ended; of several reasons that are told of one it is that it asked for tools."""
     if call.choices > 1 and index < len(call.reasons):
         return call.reasons[index]
-    return next((reason for reason in call.reasons if reason == "tool_calls"), call.reasons[0] if call.reasons else "")
+    if not call.reasons:
+        return "tool_calls" if answer.get("tool_calls") else ""
+    return "tool_calls" if "tool_calls" in call.reasons else call.reasons[0]
 
 
 def _chat_usage(call: ModelCall) -> dict[str, Any]:

@@ -208,9 +208,9 @@ def _fold_doubles(calls: Sequence[ModelCall], parents: Mapping[Key, Span]) -> li
         for sign in _signs(call):
             double = next((x for x in groups[sign] if _is_same(left[x], call)), None) if sign in groups else None
             if double is not None:
-                one, other = sorted((left[double], call), key=lambda x: x.span.key in parents)
-                inner = one if _length(one) <= _length(other) else other
-                whole = replace(inner.filled(other if inner is one else one), span=other.span)
+                inner, outer = sorted((left[double], call), key=_length)
+                placed = max((inner, outer), key=lambda x: (x.span.key in parents, x is outer))
+                whole = replace(inner.filled(outer), span=placed.span)
                 left[double] = whole
                 del left[number]
                 break

@@ -119,12 +119,18 @@ def _message(role: str, content: Any, *, calls: Sequence[Any] = (), reasoning: s
 def _tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     """Return a tool call with its arguments as compact JSON, whether they came as text or as values."""
     value = json_of(arguments)
-    text = orjson.dumps(value).decode() if value is not None else arguments if isinstance(arguments, str) else ""
+    text = _text(arguments if value is None else value)
     return {"id": _text(call_id), "type": "function", "function": {"name": _text(name), "arguments": text}}
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value, default=str).decode()
+    """Return a text as it is and any other value as JSON; what is nested too deep for that is nothing."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except TypeError:
+        return ""
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
@@ -233,8 +239,17 @@ def _flat(span: Span) -> Said:
         [_of_flat(told) for told in numbered(span.attributes, f"gen_ai.{name}.")] for name in ("prompt", "completion")
     )
     reasons = tuple(_text(told.get("finish_reason")) for told in numbered(span.attributes, "gen_ai.completion."))
-    tools = [dict(told) for told in numbered(span.attributes, "llm.request.functions.")]
+    tools = [
+        {name: _parsed(value) for name, value in told.items()}
+        for told in numbered(span.attributes, "llm.request.functions.")
+    ]
     return Said(asked, [{**answer, "role": "assistant"} for answer in answered], tools, reasons)
+
+
+def _parsed(value: Any) -> Any:
+    """Return the schema of a tool as it is; it is written as JSON."""
+    schema = json_of(value)
+    return value if schema is None else schema
 
 
 def _of_flat(told: Mapping[str, Any]) -> Message:

@@ -39,7 +39,7 @@ class Player:
 
     def call(self, call: ModelCall, line: Line, make: Callable[[], Wire]) -> None:
         """Let a call happen; its bytes, which hold its whole history, are made when it does."""
-        self._at(call.start_ns, _BEGINS, lambda: self._begin(call, line, make()))
+        self._at(call.start_ns, _BEGINS, lambda: self._begin(call, line, make))
 
     def embedding(self, start_ns: int, end_ns: int, line: Line, wire: Wire) -> None:
         """Let an embedding happen."""
@@ -77,7 +77,12 @@ class Player:
     def _s(self, at_ns: int) -> float:
         return (at_ns - self.zero_ns) / 1e9
 
-    def _begin(self, call: ModelCall, line: Line, wire: Wire) -> None:
+    def _begin(self, call: ModelCall, line: Line, make: Callable[[], Wire]) -> None:
+        try:
+            wire = make()
+        except TypeError:  # JSON that was read may be nested too deep to be written
+            self.unread += 1
+            return
         exchange = self._request(wire, call.start_ns, line)
         if not exchange.recorded:
             self.unread += 1

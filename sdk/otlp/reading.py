@@ -192,7 +192,7 @@ def _integer(fields: Fields, name: str) -> int:
 def _attributes(fields: Fields) -> Attributes:
     found: dict[str, Any] = {}
     for one in _objects(fields, "attributes"):
-        found[one.text("key")] = _value(one.inner("value"), 0) if "value" in one else None
+        found[_text(one, "key")] = _value(one.inner("value"), 0) if "value" in one else None
     return found
 
 
@@ -203,7 +203,7 @@ def _value(fields: Fields, depth: int) -> Any:
     for name in fields.values:
         match name.replace("_", "").lower():
             case "stringvalue":
-                return fields.text(name) if name in fields else ""
+                return _text(fields, name) if name in fields else ""
             case "boolvalue" if isinstance(fields.values[name], bool):
                 return fields.values[name]
             case "intvalue":
@@ -215,13 +215,19 @@ def _value(fields: Fields, depth: int) -> Any:
             case "kvlistvalue":
                 pairs = _objects(fields.inner(name), "values")
                 return {
-                    one.text("key"): _value(one.inner("value"), depth + 1) if "value" in one else None for one in pairs
+                    _text(one, "key"): _value(one.inner("value"), depth + 1) if "value" in one else None
+                    for one in pairs
                 }
             case "bytesvalue":
                 return b""
             case _:
-                raise fields.error(name, "expected a value of a kind that OTLP has")
+                raise TraceError("expected a value of a kind that OTLP has", line=fields.line, field=fields.place)
     return None
+
+
+def _text(fields: Fields, name: str) -> str:
+    """Return a string; halves of characters, which JSON may hold, become question marks as nothing else can."""
+    return fields.text(name).encode(errors="replace").decode()
 
 
 def _double(fields: Fields, name: str) -> float:

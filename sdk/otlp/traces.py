@@ -15,7 +15,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 from rotoscope.recorder.calls import gather
@@ -202,6 +202,12 @@ def _counter(calls: Sequence[ModelCall]) -> TokenCounter | None:
     """Return what counts content where there is a call that has no usage; None where nothing can, or need be."""
     if all(call.has_usage or not call.has_content for call in calls):
         return None
+    return _counter_at_hand()
+
+
+@cache
+def _counter_at_hand() -> TokenCounter | None:
+    """Return the tokenizer that is taken, which takes half a second to load, None where there is none."""
     tokenizer = chosen_tokenizer(AUTO)
     return None if tokenizer is None else load_counter(tokenizer)
 

@@ -14,7 +14,7 @@ from rotoscope.sdk.otlp.reading import read_spans
 from rotoscope.traces.formats.source import Source
 
 ARGUMENTS = {"town": "Ghent"}
-MESSAGES = [
+MESSAGES: list[dict[str, Any]] = [
     {"role": "system", "content": "Be good."},
     {"role": "user", "content": "How is the weather?"},
     {
@@ -26,7 +26,7 @@ MESSAGES = [
     },
     {"role": "tool", "content": "rain", "tool_call_id": "c1"},
 ]
-ANSWER = {"role": "assistant", "content": "It rains."}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": "It rains."}
 TOOL = {"type": "function", "function": {"name": "weather", "description": "Tells it.", "parameters": {}}}
 
 

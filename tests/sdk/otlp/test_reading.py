@@ -111,7 +111,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "a value of no kind": (
         lambda x: x.update(attributes=[{"key": "a", "value": {"x": 1}}]),
-        "attributes[0].value.x: exp",
+        "attributes[0].value: exp",
     ),
     "an attribute without name": (lambda x: x.update(attributes=[{}]), "attributes[0].key: required, but not there"),
 }

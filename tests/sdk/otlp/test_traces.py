@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from otlp_spans import Span, agent, calls_of, chat, file_of, members_of, tool, trace_of
 
+from rotoscope.sdk.otlp import aspects
 from rotoscope.sdk.otlp.written_formats import span_formats
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
@@ -137,3 +138,19 @@ def test_spans_that_were_made_of_traces_are_those_traces_again(name: str, severa
     data = b"".join(written.write_corpus(members, Fidelity(), block_size=1))
 
     assert [member.trace for member in members_of(data)] == traces
+
+
+def test_content_that_is_nested_too_deep_is_told_of() -> None:
+    fidelity = Fidelity()
+    deep = "[" * 400 + "]" * 400
+    told = {**said(parts("user", "Hi."), answer="Ho."), "gen_ai.tool.definitions": deep}
+    top = agent(at=(0, 9))
+
+    calls = list(
+        trace_of(
+            top, chat(9, 1, at=(0, 1), parent=top), chat(9, 1, told, at=(2, 3), parent=top), fidelity=fidelity
+        ).calls()
+    )
+
+    assert len(calls) == 1
+    assert fidelity.counts[aspects.UNREAD] == 1

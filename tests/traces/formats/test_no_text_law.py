@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from rotoscope.traces import TraceError, dumps
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.registry import FORMATS, Format
+from rotoscope.traces.formats.registry import Format, all_formats
 from rotoscope.traces.formats.source import Source
 
 CANARY = "CANARY"
-FOREIGN = [known for known in FORMATS if known.name != "rotoscope" and known.name in SAMPLES]
+FOREIGN = [known for known in all_formats() if known.name != "rotoscope" and known.name in SAMPLES]
 JSON = [known for known in FOREIGN if SAMPLES[known.name][0].lstrip().startswith(b"{")]
 
 
