@@ -65,7 +65,8 @@ class Plan:
         """Return what is sent behind the head, in pieces."""
         pieces = self.pieces
         if self.framing == "chunked":
-            pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces] + [b"0\r\n\r\n"]
+            pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces]
+            pieces += [] if self.breaks else [b"0\r\n\r\n"]
         if self.breaks and pieces:
             pieces[-1] = pieces[-1][: len(pieces[-1]) // 2]
         return pieces

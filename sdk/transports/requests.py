@@ -99,6 +99,8 @@ class _HeardAnswer:
     """
 
     hearing: Hearing
+    is_at_it = False
+    """Whether urllib3 reads, and may close what breaks off."""
     length_remaining: int | None
     _fp: Any
 
@@ -135,19 +137,31 @@ class _HeardAnswer:
         return self._chunk(super()._handle_chunk(amt))  # type: ignore[misc]
 
     def read_chunked(self, amt: int | None = None, decode_content: bool | None = None) -> Iterator[bytes]:
+        pieces = super().read_chunked(amt, decode_content=decode_content)  # type: ignore[misc]
         try:
-            yield from super().read_chunked(amt, decode_content=decode_content)  # type: ignore[misc]
+            while (piece := self._next(pieces)) is not None:
+                yield piece
         except BaseException as error:
             self.hearing.stopped(error)
             raise
+        finally:
+            pieces.close()
         if amt != 0 and (rest := self.hearing.end()):
             yield rest
+
+    def _next(self, pieces: Iterator[bytes]) -> bytes | None:
+        self.is_at_it = True
+        try:
+            return next(pieces, None)
+        finally:
+            self.is_at_it = False
 
     def close(self) -> None:
         try:
             super().close()  # type: ignore[misc]
         finally:
-            self.hearing.cancelled()
+            if not self.is_at_it:
+                self.hearing.cancelled()
 
     def _chunk(self, data: bytes) -> bytes:
         try:

@@ -108,3 +108,13 @@ def test_redirects_are_heard_each_and_told_by_the_client() -> None:
 
     assert (response.content, [x.status_code for x in response.history]) == (b"said", [307])
     assert [outgoing.request.url for outgoing in ear.heard] == [f"{origin}/here", f"{origin}/there"]
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_an_answer_that_breaks_off_is_told(server: tuple[PiecewiseServer, str], framing: str) -> None:
+    planned, url = server
+    planned.plan = Plan(b"one two three", (4, 8), framing=framing, breaks=True)  # type: ignore[arg-type]
+    with heard_by(ear := Ear()), pytest.raises(requests.exceptions.ChunkedEncodingError):
+        requests.post(url, data=b"said")
+
+    assert ear.heard[0].story == ["response", "chunk", "failed"]
