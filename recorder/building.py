@@ -49,7 +49,7 @@ def _trace(header: JournalHeader, run: SeenRun, embeddings: Sequence[EmbeddingEn
     found = PrefixFinder(run, header.is_named)
     widen(found)
     turns = find_turns(run, Linker(run).find())
-    lanes = find_lanes(run.calls, turns, told)
+    lanes = find_lanes(run, turns, told)
     is_counted = any(call.reported_prompt_tokens is not None for call in run.calls)
     source: TokenSource = "usage" if is_counted else run.sizes.source
     events = Timeline(run, turns, lanes, found, told, source).write()

@@ -4,6 +4,9 @@ In this order: the client names who began it, and that one has made a call; its 
 waited for tools; it is of the same line by the client's word. Otherwise the root's conversation is taken, that of the
 first call that nobody is said to have begun and that is no side call.
 
+An agent that makes its prompt anew sends no results to the conversation that asked for tools. One that ended so is gone
+on with, in the same branch, by what begins then with the same instructions; on a line of ours, by whatever begins then.
+
 Where the agent tells of its branches itself (`marks.py`), who began one may make its first call later, or none: it then
 has a conversation without calls.
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TypeAlias
@@ -75,10 +78,15 @@ class Descent:
 
 
 _Found: TypeAlias = tuple[int, ForkEvidence | None]
+IsAlike: TypeAlias = Callable[[SeenCall, SeenCall], bool]
 
 
-def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told) -> Descent:
-    """Say which conversation began each."""
+def _never(one: SeenCall, other: SeenCall) -> bool:
+    return False
+
+
+def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told, is_alike: IsAlike = _never) -> Descent:
+    """Say which conversation began each; `is_alike` tells whether a later call may be of an earlier one's agent."""
     known: list[Conversation] = []
     for call, turn in zip(calls, turns, strict=True):
         if turn.conversation == len(known):
@@ -92,7 +100,7 @@ def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told) -
     seen = len(known)
     known += _without_calls(told, mains, seen)
     root = _root(known, told)
-    waiting = _Waiting()
+    waiting = _Waiting(is_alike)
     for conversation in known:
         if conversation.number != root:
             conversation.parent, conversation.evidence = (
@@ -194,11 +202,17 @@ class _Gap:
         """Whether a conversation had ended when the results were sent."""
         return self.is_answered and conversation.end_ms <= self.end_ms
 
+    def is_made_anew(self, conversation: Conversation, is_alike: IsAlike) -> bool:
+        """Whether its agent may go on in a conversation: it ended here, and what tools returned is in another prompt."""
+        is_last = self.end_ms == inf and self.conversation.thread == conversation.thread
+        return is_last and is_alike(self.conversation.calls[-1], conversation.first)
+
 
 @dataclass(slots=True)
 class _Waiting:
     """Conversations by when they wait for tools, in the order in which conversations begin."""
 
+    _is_alike: IsAlike
     _coming: list[tuple[float, int, _Gap]] = field(default_factory=list)
     _open: list[_Gap] = field(default_factory=list)
     _lines: set[int | None] = field(default_factory=set)
@@ -234,8 +248,11 @@ class _Waiting:
             return None
         gap = max(gaps, key=lambda gap: self._likely(gap, conversation))
         is_sure = [gap] == [x for x in gaps if x.holds(conversation)]
-        if not is_sure and sender is None and conversation.first.opened.thread_source == "own":
-            return None  # a prompt made anew: an agent that says on which line it is would say that it is below it
+        if not is_sure and sender is None:
+            if conversation.first.opened.thread_source == "own":
+                return None  # an agent that says on which line it is would say that it is below it
+            if gap.is_made_anew(conversation, self._is_alike):
+                return gap.conversation.number, None
         gap.begun += 1
         return gap.conversation.number, "tools" if is_sure else "time"
 

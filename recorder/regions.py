@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from rotoscope.recorder.calls import SeenCall
+from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.conversations import Turn
 from rotoscope.recorder.descent import Conversation, Descent, find_descent
 from rotoscope.recorder.told import Told
@@ -72,9 +72,17 @@ class Lanes:
     regions: list[Region] = field(default_factory=list)
 
 
-def find_lanes(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told) -> Lanes:
+def find_lanes(run: SeenRun, turns: Sequence[Turn], told: Told) -> Lanes:
     """Assign conversations to branches."""
-    return _Layout(calls, find_descent(calls, turns, told), told).lanes()
+
+    def is_alike(earlier: SeenCall, later: SeenCall) -> bool:
+        """Whether the later one has the same instructions, and the same tools or none."""
+        instructions = {run.tree.instructions_id(call.head) for call in (earlier, later)}
+        tools = run.tree.tools_of(later.head)
+        has_same = len(instructions) == 1 and instructions != {-1} and earlier.domain == later.domain
+        return has_same and tools in (None, run.tree.tools_of(earlier.head))
+
+    return _Layout(run.calls, find_descent(run.calls, turns, told, is_alike), told).lanes()
 
 
 @dataclass(slots=True)

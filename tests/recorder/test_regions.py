@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from chat_wire import Wire, assistant, system, user
+from chat_wire import Wire, assistant, result, system, tool_call, user
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
@@ -31,7 +33,7 @@ def lanes_of(*calls: tuple[str, float, float]) -> Lanes:
             wire.answer(open_calls[index], answer, at=at)
             lists[name] = [*lists[name], answer, user("go on")]
     run = gather(wire.written().records)
-    return find_lanes(run.calls, find_turns(run, Linker(run).find()), Told())
+    return find_lanes(run, find_turns(run, Linker(run).find()), Told())
 
 
 def test_conversations_that_never_overlap_run_in_the_root() -> None:
@@ -39,6 +41,45 @@ def test_conversations_that_never_overlap_run_in_the_root() -> None:
 
     assert lanes.branches == {0: None, 1: None}
     assert lanes.regions == []
+
+
+TOOLS = [{"type": "function", "function": {"name": "search"}}]
+
+
+def rounds(*, instructions: Sequence[str] = "sss", tools: Sequence[list[dict[str, Any]]] = (TOOLS,) * 3) -> Lanes:
+    """Return the lanes of conversations, one after another, that all end by asking for a tool."""
+    wire = Wire()
+    for number, (system_prompt, offered) in enumerate(zip(instructions, tools, strict=True)):
+        asked = wire.ask([system(system_prompt), user(f"round {number}")], at=2 * number, tools=offered)
+        wire.answer(asked, assistant(calls=[tool_call(f"{number}")]), at=2 * number + 1)
+    run = gather(wire.written().records)
+    return find_lanes(run, find_turns(run, Linker(run).find()), Told())
+
+
+def test_an_agent_that_makes_its_prompt_anew_stays_in_its_branch() -> None:
+    assert rounds().regions == []
+    assert rounds(tools=(TOOLS, TOOLS, [])).regions == []
+
+
+def test_other_instructions_or_other_tools_are_another_agents() -> None:
+    other = [{"type": "function", "function": {"name": "read"}}]
+
+    assert [region.evidence for region in rounds(instructions="sst").regions] == ["time"]
+    assert [region.evidence for region in rounds(tools=(TOOLS, TOOLS, other)).regions] == ["time"]
+
+
+def test_an_agent_that_has_ended_before_the_results_are_sent_is_no_prompt_made_anew() -> None:
+    wire = Wire()
+    asked = wire.ask([system("s"), user("a")], at=0, tools=TOOLS)
+    wire.answer(asked, assistant(calls=[tool_call("1")]), at=1)
+    wire.answer(wire.ask([system("s"), user("b")], at=2, tools=TOOLS), assistant("done"), at=3)
+    results = [system("s"), user("a"), assistant(calls=[tool_call("1")]), result("1", "done")]
+    wire.answer(wire.ask(results, at=4, tools=TOOLS), assistant("c"), at=5)
+    run = gather(wire.written().records)
+
+    lanes = find_lanes(run, find_turns(run, Linker(run).find()), Told())
+
+    assert [region.evidence for region in lanes.regions] == ["tools"]
 
 
 def test_conversations_that_overlap_are_branches_of_one_region() -> None:
@@ -119,7 +160,7 @@ def branches_of(*calls: tuple[str, str, float, float]) -> dict[str, tuple[Branch
         records.append(record)
     run = gather(records)
     turns = find_turns(run, Linker(run).find())
-    lanes = find_lanes(run.calls, turns, Told())
+    lanes = find_lanes(run, turns, Told())
     evidence = {region.number: region.evidence for region in lanes.regions}
     found: dict[str, tuple[Branch | None, str | None]] = {}
     for call, turn in zip(run.calls, turns, strict=True):
