@@ -16,6 +16,7 @@ anew though it may share something. The greatest true value is all that an earli
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from rotoscope.traces.model import Prefix, Trace
 
 _BYTES_PER_TOKEN = 4
 _MOST_BYTES = 1 << 16
-"""Of an invented text; where prompts end is counted, so its length only shares out what lies between."""
+"""Of an invented text; where prompts and answers end is counted, so its length says little."""
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class _Stream:
 class Assumption:
     """Invents the words of the calls of one run, which come in the order of their starts."""
 
+    is_beside_content: bool = False
+    """Whether there are calls with content too, from whose lengths the recorder learns how long a text is in tokens."""
     said: dict[ModelCall, Said] = field(default_factory=dict, repr=False)
     """Calls that failed, and that none of their conversation came behind, have no words."""
     found: dict[ModelCall, ModelCall] = field(default_factory=dict)
@@ -51,8 +54,8 @@ class Assumption:
     """By conversation, the calls that none went on from."""
     _failed: defaultdict[str, list[ModelCall]] = field(default_factory=lambda: defaultdict(list))
     """By conversation, calls that came to nothing since the last one that did not."""
-    _seen: defaultdict[str, list[ModelCall]] = field(default_factory=lambda: defaultdict(list))
-    """By model, calls in their order."""
+    _longest: defaultdict[str, list[ModelCall]] = field(default_factory=lambda: defaultdict(list))
+    """By model, calls whose prompts are longer than all before, in their order."""
     _words: count[int] = field(default_factory=lambda: count())
 
     def add(self, call: ModelCall, conversation: str | None, tools: Sequence[str]) -> None:
@@ -68,13 +71,14 @@ class Assumption:
         if (holder := self._holder(call)) is not None and (before is None or _tokens(before.call) < _cached(call)):
             self.found[call] = holder
         if before is None:
-            messages = [{"role": "user", "content": self._text(call.usage.prompt_tokens or 0)}]
+            messages = [{"role": "user", "content": self._text(_prompt_tokens(call))}]
         else:
             streams.remove(before)
             messages = [*before.messages, *self._new(call, before)]
         answer = self._answer(call, tools)
         streams.append(_Stream(call, [*messages, {**answer, "reasoning_content": ""}]))
-        self._seen[call.model].append(call)
+        if not self._longest[call.model] or _prompt_tokens(call) > _prompt_tokens(self._longest[call.model][-1]):
+            self._longest[call.model].append(call)
         self.said[call] = Said(messages, [answer])
         for failed in self._failed.pop(conversation, ()) if conversation is not None else ():
             if failed.end_ns is not None and failed.end_ns <= call.start_ns and failed.model == call.model:
@@ -98,7 +102,7 @@ class Assumption:
         return prefixes
 
     def _before(self, call: ModelCall, streams: Sequence[_Stream]) -> _Stream | None:
-        length, cached = call.usage.prompt_tokens or 0, _cached(call)
+        length, cached = _prompt_tokens(call), _cached(call)
         fitting = [
             x
             for x in streams
@@ -111,12 +115,13 @@ class Assumption:
 
     def _holder(self, call: ModelCall) -> ModelCall | None:
         """Return the first call whose prompt is as long as what the server found in its cache."""
-        cached = _cached(call)
-        return next((x for x in self._seen[call.model] if (x.usage.prompt_tokens or 0) >= cached > 0), None)
+        cached, longest = _cached(call), self._longest[call.model]
+        place = bisect_left(longest, cached, key=_prompt_tokens)
+        return longest[place] if cached and place < len(longest) else None
 
     def _new(self, call: ModelCall, before: _Stream) -> list[Message]:
         """Return what is new in a prompt: results of the tools that were asked for, or what a user wrote."""
-        added = max(1, (call.usage.prompt_tokens or 0) - _tokens(before.call))
+        added = max(1, _prompt_tokens(call) - _tokens(before.call))
         asked = before.messages[-1].get("tool_calls") or ()
         if not asked:
             return [{"role": "user", "content": self._text(added)}]
@@ -140,7 +145,9 @@ class Assumption:
 
     def _text(self, tokens: int) -> str:
         word = f"{next(self._words)} "
-        size = min(max(tokens * _BYTES_PER_TOKEN, len(word)), _MOST_BYTES)
+        if not self.is_beside_content:
+            return word
+        size = min(tokens * _BYTES_PER_TOKEN, _MOST_BYTES)
         return (word * (size // len(word) + 1))[:size] + f" {word}"
 
 
@@ -151,14 +158,18 @@ def _prefix(of: int | None, tokens: int, most: int) -> Prefix:
     return Prefix(None, 0, "opaque", high=most) if most else Prefix(None, 0, "assumed")
 
 
+def _prompt_tokens(call: ModelCall) -> int:
+    return call.usage.prompt_tokens or 0
+
+
 def _cached(call: ModelCall) -> int:
     """Return how much of a prompt the server found in its cache."""
-    return min(call.usage.cached_tokens or 0, call.usage.prompt_tokens or 0)
+    return min(call.usage.cached_tokens or 0, _prompt_tokens(call))
 
 
 def _tokens(call: ModelCall) -> int:
     """Return the length of a call's stream."""
-    return (call.usage.prompt_tokens or 0) + (call.usage.completion_tokens or 0)
+    return _prompt_tokens(call) + (call.usage.completion_tokens or 0)
 
 
 def _least_tokens(call: ModelCall) -> int:

@@ -82,10 +82,11 @@ class Laid:
     forks: list[Fork] = field(default_factory=list)
     _lines: int = 0
 
-    def lay(self, node: Node, line: Line, agent: str, *, is_within: bool = False) -> None:
-        """Lay out what is in a node on a line; `agent` is the innermost one's span.
+    def lay(self, node: Node, line: Line, agent: str, *, is_within: bool = False, in_tool: bool = False) -> None:
+        """Lay out what is in a node on a line; `agent` is the span of the innermost one, or of a tool that makes calls.
 
-        `is_within` tells whether an agent stands above that makes calls itself on this line.
+        `is_within` tells whether an agent stands above that makes calls itself on this line, `in_tool` whether a tool
+        does that was laid out: what it ran is not told twice.
         """
         if node.is_agent and node.span is not None:
             agent = node.span.span_id
@@ -94,13 +95,16 @@ class Laid:
             self.calls.append((node.call, line, agent))
         if node.embedding is not None:
             self.embeddings.append((node.embedding, line))
-        if node.tool is not None and not any(child.has_calls for child in node.children):
+        if node.tool is not None and node.has_calls:
+            agent = node.tool.span_id
+        elif node.tool is not None and not in_tool:
             self.tools.append((node.tool, line))
+            in_tool = True
         for group in _overlapping(node.children):
             beside = [child for child in group if _is_beside(child, group, is_within=is_within)]
             for child in group:
                 if child not in beside:
-                    self.lay(child, line, agent, is_within=is_within)
+                    self.lay(child, line, agent, is_within=is_within, in_tool=in_tool)
             if beside:
                 others = [child for child in node.children if child not in beside]
                 self._fork(beside, line, is_joined=_waits_for(node, others, beside))

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from rotoscope.sdk.otlp.spans import ERROR_STATUS, Attributes, Span, SpanEvent
 from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.formats.fields import Fields
@@ -94,14 +96,19 @@ class _Reader:
 
 
 def _documents(source: Source) -> Iterator[tuple[int | None, Any]]:
-    """Yield the JSON values of a file: one a line where the first line is one, else the whole file."""
-    first = source.head.lstrip().partition(b"\n")[0]
+    """Yield the JSON values of a file with their lines: the whole file where it is one, else one a line."""
+    data = source.whole().strip()
     try:
-        parse_json(first)
+        yield (None if b"\n" in data else 1), orjson.loads(data)
+        return
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        parse_json(data.partition(b"\n")[0])
     except TraceError:
-        yield None, parse_json(source.whole())
+        yield None, parse_json(data)
     else:
-        yield from source.lines()
+        yield from Source.of_bytes(data).lines()
 
 
 def _messages(value: Any) -> Iterator[tuple[str, Any]]:

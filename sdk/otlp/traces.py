@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeAlias
 
@@ -109,6 +109,7 @@ def _members_of_others(spans: Sequence[Span], fidelity: Fidelity) -> list[Member
 class _Played:
     trace: Trace
     start_ns: int
+    """The zero of its times."""
     starts: tuple[int, ...]
     """Of its calls, by their numbers."""
 
@@ -122,7 +123,7 @@ class _Plan:
     calls: list[Placed]
     """Those of which something tells how long they are, by their starts."""
     tools: ToolNames
-    assumption: Assumption = field(default_factory=Assumption)
+    assumption: Assumption
 
     @classmethod
     def of(cls, run: Run, fidelity: Fidelity) -> _Plan:
@@ -132,7 +133,8 @@ class _Plan:
         calls = sorted(laid.calls, key=lambda one: one[0].start_ns)
         sized = [one for one in calls if one[0].has_content or one[0].has_usage or one[0].failed]
         fidelity.note(aspects.UNSIZED, len(calls) - len(sized))
-        plan = cls(run, laid, sized, ToolNames.of(sized, laid.tools))
+        assumption = Assumption(is_beside_content=any(call.has_content for call, _, _ in sized))
+        plan = cls(run, laid, sized, ToolNames.of(sized, laid.tools), assumption)
         for call, line, agent in sized:
             if not call.has_content:
                 plan.assumption.add(call, plan.conversation_of(call, line, agent), plan.tools.asked_by(call))
@@ -179,7 +181,8 @@ def _play(run: Run, campaign: Campaign, ids: CorpusIds, fidelity: Fidelity) -> _
     trace = replace(rekeyed(trace, ids), trace_id=derived_id(FORMAT, "run", *sorted(run.traces)))
     validate(trace)
     _note(trace, list(told.values()), plan, fidelity)
-    return _Played(trace, run.start_ns, tuple(told[number].start_ns for number in sorted(told)))
+    starts = tuple(told[number].start_ns for number in sorted(told))
+    return _Played(trace, starts[0] - round((next(trace.calls()).at_ms or 0.0) * 1e6), starts)
 
 
 class _Memory(JournalWriter):
@@ -265,6 +268,7 @@ def _note(trace: Trace, kept: Sequence[ModelCall], plan: _Plan, fidelity: Fideli
 
 def _on_one_clock(played: Sequence[_Played]) -> list[Member]:
     """Return the traces by their starts, on the clock of the file and in the order of all its calls."""
+    played = sorted(played, key=lambda one: one.start_ns)
     zero_ns = played[0].start_ns
     places = sorted((at, run, number) for run, one in enumerate(played) for number, at in enumerate(one.starts))
     ranks: list[list[int]] = [[0] * len(one.starts) for one in played]

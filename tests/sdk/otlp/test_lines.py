@@ -167,3 +167,30 @@ def test_the_exclusive_time_of_a_tool_that_runs_an_agent_is_none_of_a_tool() -> 
     assert [event for event in trace.events if isinstance(event, ToolCall)] == []
     assert isinstance(trace.events[-1], Call)
     assert sum(event.duration_ms for event in trace.events if isinstance(event, Wait)) == 5000.0
+
+
+def test_what_a_tool_ran_is_not_told_twice() -> None:
+    """As a client of MCP has a span for the tool that it calls."""
+    top = agent(at=(0, 9))
+    outer = tool("a", at=(1.5, 3), parent=top)
+    between = step(at=(1.5, 3), parent=outer)
+    inner = tool("tools/call a", at=(1.6, 2.9), parent=between)
+    calls = [chat(100 * n, 1, at=(3 * n - 3, 3 * n - 2), parent=top) for n in (1, 2)]
+
+    trace = trace_of(top, outer, between, inner, *calls)
+
+    assert [event.duration_ms for event in trace.events if isinstance(event, ToolCall)] == [1500.0]
+
+
+def test_a_tool_that_makes_calls_has_a_conversation_of_its_own() -> None:
+    top = agent(at=(0, 9))
+    asks = tool("summarise", at=(2, 5), parent=top)
+    first, second, third = trace_of(
+        *(top, asks),
+        chat(100, 10, at=(0, 1), parent=top),
+        chat(5000, 10, at=(2, 5), parent=asks),
+        chat(200, 10, at=(6, 7), parent=top),
+    ).calls()
+
+    assert (first.prefix.of, second.prefix.of, third.prefix.of) == (None, None, 0)
+    assert {first.branch, second.branch, third.branch} == {None}

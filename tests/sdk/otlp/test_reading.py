@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from rotoscope.sdk.otlp.reading import read_spans
 from rotoscope.sdk.otlp.spans import Span
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.registry import Head, format_of
-from rotoscope.traces.formats.source import Source
+from rotoscope.traces.formats.source import HEAD_BYTES, Source
 
 AGENT = agent(at=(0, 9))
 FIRST = chat(100, 10, at=(1, 2), parent=AGENT)
@@ -153,3 +154,19 @@ def test_errors_quote_nothing() -> None:
         read(file_of(damaged))
 
     assert "canary" not in str(caught.value)
+
+
+def test_lines_may_be_longer_than_what_tells_the_format() -> None:
+    long = file_of(chat(1, 1, {"text": "x" * (HEAD_BYTES + 10)}, at=(0, 1)))
+
+    assert len(read(long + b"\n" + long + b"\n" + long)) == 3
+
+
+def test_a_file_may_come_through_a_pipe() -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    source = Source(Pipe(FORMS["a line each"]), "-")
+
+    assert len(read_spans(source)) == 3
