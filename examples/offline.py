@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ LOOPBACK = "127.0.0.1"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve the scripted model, run the command in front of it and return its exit status."""
     options = parse_options(arguments)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that nothing is left running
     with serving("--speed", options.speed, "--seed", str(options.seed)) as url:
         try:
             return subprocess.run(options.command, check=False, env=environment(url, os.environ)).returncode

@@ -1,7 +1,12 @@
 import json
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
 
 from examples.offline import environment
 
@@ -31,6 +36,22 @@ def test_a_command_that_there_is_not_is_told() -> None:
 
     assert done.stderr.splitlines()[-1].startswith("the command cannot be run: ")
     assert done.returncode == 127
+
+
+def test_where_it_is_ended_nothing_is_left_running() -> None:
+    tell = "import os, time; print(os.environ['OPENAI_BASE_URL'], flush=True); time.sleep(60)"
+    command = [sys.executable, "-m", "examples.offline", "--", "python", "-c", tell]
+
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().strip())
+        with socket.create_connection((address.hostname, address.port), timeout=10):
+            process.terminate()
+            assert process.wait(timeout=60) == 128 + signal.SIGTERM
+        assert process.stdout.read() == ""  # the command has ended too
+
+    with pytest.raises(ConnectionRefusedError), socket.create_connection((address.hostname, address.port), timeout=10):
+        pass
 
 
 def test_no_key_and_no_proxy_of_the_user_reaches_the_command() -> None:
