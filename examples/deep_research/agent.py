@@ -28,8 +28,8 @@ RESEARCHER_STEPS = 6
 SUPERVISOR_STEPS = 6
 MOST_TOPICS = 5
 """Researchers at the same time."""
-MOST_FINDINGS = 20
-"""Researchers in all, whatever the model delegates."""
+MOST_RESEARCHERS = 20
+"""In all, whatever the model delegates."""
 GO_ON = "Call `delegate` to have something researched, or `finish` when nothing is missing."
 
 
@@ -50,6 +50,8 @@ class Supervisor:
 
     ask: Ask
     findings: list[str] = field(default_factory=list)
+    researchers: int = 0
+    """How many were sent out."""
     finished: bool = False
 
     async def lead(self, brief: str) -> None:
@@ -78,8 +80,9 @@ class Supervisor:
         topics = [topic for topic in topics if topic.strip()]
         if not 1 <= len(topics) <= MOST_TOPICS:
             raise ValueError(f"there have to be between 1 and {MOST_TOPICS} topics, not {len(topics)}")
-        if len(self.findings) + len(topics) > MOST_FINDINGS:
+        if self.researchers + len(topics) > MOST_RESEARCHERS:
             raise ValueError("there are findings enough: call `finish`")
+        self.researchers += len(topics)
         with parallel("research") as fan:
 
             async def one(topic: str) -> str:
@@ -87,8 +90,10 @@ class Supervisor:
                     return await research(self.ask, topic)
 
             found = await asyncio.gather(*map(one, topics))
-        self.findings += found
-        return "\n\n".join(found)
+        self.findings += filter(None, found)
+        return "\n\n".join(
+            findings or f"Topic: {topic}\n\nNothing." for topic, findings in zip(topics, found, strict=True)
+        )
 
     def finish(self, reason: Annotated[str, "Why nothing is missing, in a sentence."]) -> str:
         """Say that the research is done; the report is written next."""
@@ -98,7 +103,7 @@ class Supervisor:
 
 @trace_agent(name="researcher")
 async def research(ask: Ask, topic: str) -> str:
-    """Search and read for one topic, as often as the model wants to, and return the findings."""
+    """Search and read for one topic, as often as the model wants to; return the findings, empty if nothing was tried."""
     tools = Toolbox(search, read)
     messages = conversation(HERE / "researcher.md", topic)
     notes: list[str] = []
@@ -112,9 +117,7 @@ async def research(ask: Ask, topic: str) -> str:
             message = await tools.call(call)
             messages.append(message)
             notes.append(f"{call.name} {call.arguments}\n{message['content']}")
-    if not notes:
-        return f"Topic: {topic}\n\nNothing was looked for."
-    return await write(ask, "compress", "\n\n".join([f"Topic: {topic}", *notes]))
+    return await write(ask, "compress", "\n\n".join([f"Topic: {topic}", *notes])) if notes else ""
 
 
 async def write(ask: Ask, prompt: str, text: str) -> str:

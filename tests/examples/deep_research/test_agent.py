@@ -14,7 +14,7 @@ from examples import scripted_model
 from examples.deep_research import agent
 from examples.deep_research.agent import (
     HERE,
-    MOST_FINDINGS,
+    MOST_RESEARCHERS,
     MOST_TOPICS,
     RESEARCHER_STEPS,
     SUPERVISOR_STEPS,
@@ -110,8 +110,8 @@ def test_a_model_that_delegates_without_end_gets_no_more_researchers() -> None:
     many = tuple(call("delegate", topics=["a", "b", "c", "d", "e"]) for _ in range(9))
     asked = Asked(lambda request: Answer("Text.", tool_calls=many if role(request) == "supervisor" else ()))
 
-    assert research(asked) == "Text."
-    assert Counter(map(role, asked.requests))["researcher"] == MOST_FINDINGS
+    assert research(asked) == ""  # they looked for nothing
+    assert Counter(map(role, asked.requests))["researcher"] == MOST_RESEARCHERS
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_the_supervisor_gets_wrong_is_told_to_it(wrong: ToolCall) -> None:
     assert "researcher" not in map(role, asked.requests)
 
 
-def test_a_researcher_that_looks_for_nothing_costs_no_summary() -> None:
+def test_where_no_researcher_looks_for_anything_nothing_is_compressed_and_no_report_written() -> None:
     def idle(request: ModelRequest) -> Answer:
         if role(request) == "supervisor":
             done = any(message.role == "tool" for message in request.messages)
@@ -144,15 +144,9 @@ def test_a_researcher_that_looks_for_nothing_costs_no_summary() -> None:
 
     asked = Asked(idle)
 
-    assert research(asked) == "Text."
-    assert [role(request) for request in asked.requests] == [
-        "brief",
-        "supervisor",
-        "researcher",
-        "supervisor",
-        "report",
-    ]
-    assert "Nothing was looked for." in asked.requests[-1].messages[1].content
+    assert research(asked) == ""
+    assert [role(request) for request in asked.requests] == ["brief", "supervisor", "researcher", "supervisor"]
+    assert asked.requests[-1].messages[-1].content == "Topic: x\n\nNothing."
 
 
 def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
