@@ -20,7 +20,7 @@ from rotoscope.sdk.conventions import EXECUTE_TOOL, INVOKE_AGENT
 from rotoscope.sdk.recordings import open_agents
 from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
 from rotoscope.sdk.spans import Span, begin_span
-from rotoscope.sdk.wrapping import Opened, wrapped
+from rotoscope.sdk.wrapping import Opener, wrapped
 
 T = TypeVar("T", bound="Callable[..., Any] | classmethod[Any, Any, Any]")
 
@@ -34,7 +34,7 @@ def trace_agent(target: T, /) -> T: ...
 def trace_agent(*, name: str | None = None, method: str | None = None) -> Callable[[T], T]: ...
 def trace_agent(target: Any = None, /, *, name: str | None = None, method: str | None = None) -> Any:
     """Mark a function, or the `method` of a class, as an agent; its spans are called `name`, else as it is qualified."""
-    return _decorated(target, name, method, _open_agent)
+    return _decorated(target, name, method, _agent_opener)
 
 
 @overload
@@ -43,17 +43,17 @@ def trace_tool(target: T, /) -> T: ...
 def trace_tool(*, name: str | None = None, method: str | None = None) -> Callable[[T], T]: ...
 def trace_tool(target: Any = None, /, *, name: str | None = None, method: str | None = None) -> Any:
     """Mark a function, or the `method` of a class, as a tool; the last part of `name` is what the model asks for."""
-    return _decorated(target, name, method, _open_tool)
+    return _decorated(target, name, method, _tool_opener)
 
 
-def _decorated(target: Any, name: str | None, method: str | None, open_as: Callable[[str], Opened]) -> Any:
+def _decorated(target: Any, name: str | None, method: str | None, opener_of: Callable[[str], Opener]) -> Any:
     if target is None:
-        return functools.partial(_decorated, name=name, method=method, open_as=open_as)
+        return functools.partial(_decorated, name=name, method=method, opener_of=opener_of)
     if isinstance(target, staticmethod | classmethod):
-        return type(target)(_decorated(target.__func__, name, method, open_as))
+        return type(target)(_decorated(target.__func__, name, method, opener_of))
     if isinstance(target, type):
-        return _decorated_class(target, name, method, open_as)
-    return wrapped(target, functools.partial(open_as, name or _name_of(target)))
+        return _decorated_class(target, name, method, opener_of)
+    return wrapped(target, opener_of(name or _name_of(target)))
 
 
 def _name_of(target: Any) -> str:
@@ -62,13 +62,13 @@ def _name_of(target: Any) -> str:
     return str(getattr(target, "__qualname__", type(target).__qualname__))
 
 
-def _decorated_class(target: type, name: str | None, method: str | None, open_as: Callable[[str], Opened]) -> type:
+def _decorated_class(target: type, name: str | None, method: str | None, opener_of: Callable[[str], Opener]) -> type:
     found = method or next((x for x in METHODS if x in vars(target)), None)
     traced = None if found is None else inspect.getattr_static(target, found, None)
     if found is None or traced is None:
         looked_for = method or ", ".join(METHODS)
         raise TypeError(f"{target.__qualname__} defines no {looked_for}: name what runs it by method=")
-    setattr(target, found, _decorated(traced, name or target.__qualname__, None, open_as))
+    setattr(target, found, _decorated(traced, name or target.__qualname__, None, opener_of))
     return target
 
 
@@ -136,14 +136,18 @@ def _open_agent(name: str) -> _Agent:
     return _Agent(Scope(line, above), span, ends=line, region=region)
 
 
+def _agent_opener(name: str) -> Opener:
+    return functools.partial(_open_agent, name)
+
+
 class _Tool(_Inside):
     """What is around one run of a tool."""
 
     __slots__ = ("_forks", "_name", "_start_s", "_started")
 
     def __init__(self, name: str, scope: Scope | None, span: Span | None) -> None:
-        super().__init__(scope, span)
-        self._name, self._started, self._start_s, self._forks = name, scope, clock(), forks.depth
+        self._name, self._scope, self._started, self._span, self._token = name, scope, scope, span, None
+        self._forks, self._start_s = forks.depth, clock()
 
     def end(self, error: BaseException | None) -> None:
         if self._forks != forks.depth:
@@ -157,6 +161,9 @@ class _Tool(_Inside):
 
 def _open_tool(name: str) -> _Tool:
     above = current_scope()
-    scope = None if above is None else Scope(above.line, above)
-    asked = name.rpartition(".")[2]
-    return _Tool(asked, scope, begin_span(EXECUTE_TOOL, asked))
+    return _Tool(name, None if above is None else Scope(above.line, above), begin_span(EXECUTE_TOOL, name))
+
+
+def _tool_opener(name: str) -> Opener:
+    """Return what begins a tool of a name, of which the model knows the last part."""
+    return functools.partial(_open_tool, name.rpartition(".")[2])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from types import ModuleType
 
 from rotoscope.recorder.variables import DISABLED_VARIABLE, PARENT_VARIABLE
 from rotoscope.sdk.account import count_at_exit
@@ -25,16 +26,21 @@ _recording: Recording | None = None
 _is_decided = False
 _is_off = False
 _modules = sys.modules
+_trace: ModuleType | None = None
 
 
 def is_on() -> bool:
     """Tell whether anybody wants to know what agents do: a recording, or a tracer provider."""
+    global _trace
     if _recording is not None:
         return True
     if not _is_decided and _decide():
         return True
-    trace = _modules.get("opentelemetry.trace")  # as has_provider does; a call less, as this stands before every tool
-    return trace is not None and getattr(trace, "_TRACER_PROVIDER", trace) is not None and not _is_off
+    if _trace is None:  # as has_provider asks; in the fewest steps, as this stands before every tool
+        _trace = _modules.get("opentelemetry.trace")
+        if _trace is None:
+            return False
+    return getattr(_trace, "_TRACER_PROVIDER", _trace) is not None and not _is_off
 
 
 def is_off() -> bool:

@@ -7,7 +7,6 @@ them, and threads have none unless it is carried there.
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
 from contextvars import ContextVar, Token
@@ -77,5 +76,7 @@ def enter(scope: Scope | None) -> Token[Scope | None]:
 
 def leave(token: Token[Scope | None]) -> None:
     """End that, unless the code has come into another context meanwhile, as a generator may that is closed late."""
-    with contextlib.suppress(ValueError):
+    try:  # contextlib.suppress would cost as much as all else that is around a tool
         _scope.reset(token)
+    except ValueError:
+        return

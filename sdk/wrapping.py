@@ -99,7 +99,7 @@ _COROUTINE = """
 async def call($parameters):
     r_coroutine = r_function($arguments)
     $forget
-    r_opened = r_begin()
+    r_opened = r_begin() if r_is_on() else None
     try:
         r_result = await r_coroutine
     except BaseException as r_error:
@@ -184,11 +184,14 @@ def _end(opened: Opened | None, error: BaseException | None) -> None:
     """End what is around a run."""
     if opened is None:
         return
-    for leave in (opened.detach, functools.partial(opened.end, error)):
-        try:
-            leave()
-        except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
-            counts.lose(failure)
+    try:
+        opened.detach()
+    except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
+        counts.lose(failure)
+    try:
+        opened.end(error)
+    except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
+        counts.lose(failure)
 
 
 def _fail(opened: Opened | None, error: BaseException) -> None:
@@ -214,15 +217,18 @@ class _Steps:
         self._generator, self._opened = generator, opened
 
     def send(self, value: Any) -> Any:
-        return self._go(self._generator.send, value)
+        return self._go(self._generator.send, [value])
 
     def throw(self, error: BaseException) -> Any:
-        return self._go(self._generator.throw, error)
+        held = [error]
+        del error
+        return self._go(self._generator.throw, held)
 
-    def _go(self, step: Callable[[Any], Any], value: Any) -> Any:
+    def _go(self, step: Callable[[Any], Any], held: list[Any]) -> Any:
+        """Let it run to its next value; no frame keeps what is `held`, as its traceback would keep the frame."""
         self._opened.attach()
         try:
-            result = step(value)
+            result = step(held.pop())
         except (StopIteration, GeneratorExit):
             _end(self._opened, None)
             raise
@@ -266,18 +272,20 @@ class _OpenedAsyncSteps:
         self._plain, self._opened = plain, opened
 
     def first(self, value: Any) -> Any:
-        return self._go(self._plain.first, value)
+        return self._go(self._plain.first, [value])
 
     def asend(self, value: Any) -> Any:
-        return self._go(self._plain.asend, value)
+        return self._go(self._plain.asend, [value])
 
     def athrow(self, error: BaseException) -> Any:
-        return self._go(self._plain.athrow, error)
+        held = [error]
+        del error
+        return self._go(self._plain.athrow, held)
 
-    async def _go(self, step: Callable[[Any], Any], value: Any) -> Any:
+    async def _go(self, step: Callable[[Any], Any], held: list[Any]) -> Any:
         self._opened.attach()
         try:
-            result = await step(value)
+            result = await step(held.pop())
         except (StopAsyncIteration, GeneratorExit):
             _end(self._opened, None)
             raise
@@ -351,7 +359,7 @@ def _hide_frames(error: BaseException) -> None:
     error.__traceback__ = traceback
 
 
-_NAMES = {"r_fail": _fail, "r_end": _end, "r_hide_frames": _hide_frames}
+_NAMES = {"r_fail": _fail, "r_end": _end, "r_hide_frames": _hide_frames, "r_is_on": is_on}
 
 
 def _over(template: str, begin: Callable[[Any, Opened], Any]) -> Callable[[Any, Opened], Any]:

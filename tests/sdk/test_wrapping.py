@@ -5,18 +5,20 @@ import asyncio
 import contextlib
 import functools
 import gc
+import importlib.util
 import inspect
 import pickle
 import sys
 import types
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from sdk_doubles import HeardRecording, Spans, provided_by, recorded_by
+from sdk_doubles import HeardRecording, Spans, id_of, provided_by, recorded_by
 
 from rotoscope import trace_agent, trace_tool
 from rotoscope.recorder.marks import ToolMark
@@ -442,3 +444,60 @@ def test_coroutine_is_a_coroutine() -> None:
     assert isinstance(made, Coroutine)
     assert inspect.iscoroutine(made)
     made.close()
+
+
+BACKENDS = [name for name in ("asyncio", "trio") if importlib.util.find_spec(name)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_other_schedulers_run_decorated_functions_as_their_own(backend: str, spans: Spans) -> None:
+    anyio = pytest.importorskip("anyio")
+
+    @trace_agent(name="agent")
+    async def agent() -> list[int]:
+        seen: list[int] = []
+
+        async def one(number: int) -> None:
+            await anyio.lowlevel.checkpoint()
+            seen.append(added(number))
+            assert await anyio.to_thread.run_sync(added, number) == number + 1
+
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(one, number)
+        return sorted(seen)
+
+    @trace_agent(name="stream")
+    async def stream() -> AsyncIterator[int]:
+        for number in range(3):
+            await anyio.lowlevel.checkpoint()
+            yield number
+
+    async def use() -> list[int]:
+        with anyio.CancelScope() as scope:
+            async with contextlib.aclosing(cast("AsyncGenerator[int, None]", stream())) as left:
+                async for _ in left:
+                    scope.cancel()
+        return await agent()
+
+    assert anyio.run(use, backend=backend) == [1, 2, 3]
+    assert spans.names[0] == "invoke_agent stream"
+    agent_span = spans.named("invoke_agent agent")
+    tools = [span for span in spans.ended if span.name == "execute_tool added"]
+    assert [span.parent and span.parent.span_id for span in tools] == [id_of(agent_span)] * 6
+
+
+def test_caller_s_context_variables_are_as_an_undecorated_generator_leaves_them(spans: Spans) -> None:
+    said: ContextVar[str] = ContextVar("said", default="nothing")
+
+    @trace_tool
+    def saying() -> Iterator[str]:
+        said.set("something")
+        yield said.get()
+        yield said.get()
+
+    steps = saying()
+    assert next(steps) == "something"
+    assert said.get() == "something"
+    said.set("else")
+    assert next(steps) == "else"
