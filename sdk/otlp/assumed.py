@@ -2,7 +2,8 @@
 
 A prompt is assumed to go on behind the whole stream of an earlier call of its conversation that had ended and that no
 other went on from: the longest one that fits into it, among those that are at least as long as what the server found in
-its cache, where any are. The reasoning of an answer may have been dropped. Where the server found more than that, the
+its cache, where any are. The reasoning of an answer is taken for dropped where clients do not send it back, or where the
+whole stream does not fit. Where the server found more than that, the
 prompt shares what was found with the first prompt of its model that is as long, if there is one; and where it found more
 than twice as much, it does not go on from there at all. A prompt that goes on from none begins anew: after a compaction,
 as a side call, or in a conversation that was not seen from its start.
@@ -22,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from rotoscope.sdk.otlp import spellings
 from rotoscope.sdk.otlp.calls import ModelCall
 from rotoscope.sdk.otlp.content import Message, Said
 from rotoscope.traces.model import Prefix, Trace
@@ -36,8 +38,13 @@ class _Stream:
     """A call that another may go on from."""
 
     call: ModelCall
-    messages: list[Message] = field(repr=False)
-    """Of its prompt, and its answer."""
+    prompt: list[Message] = field(repr=False)
+    answer: Message = field(repr=False)
+
+    def messages(self, later: ModelCall) -> list[Message]:
+        """Return its messages as they stand in the prompt of a call that goes on from it."""
+        is_whole = spellings.keeps_reasoning(later.span) and _tokens(self.call) < _prompt_tokens(later)
+        return [*self.prompt, self.answer if is_whole else {**self.answer, "reasoning_content": ""}]
 
 
 @dataclass(slots=True)
@@ -74,9 +81,9 @@ class Assumption:
             messages = [{"role": "user", "content": self._text(_prompt_tokens(call))}]
         else:
             streams.remove(before)
-            messages = [*before.messages, *self._new(call, before)]
+            messages = [*before.messages(call), *self._new(call, before)]
         answer = self._answer(call, tools)
-        streams.append(_Stream(call, [*messages, {**answer, "reasoning_content": ""}]))
+        streams.append(_Stream(call, messages, answer))
         if not self._longest[call.model] or _prompt_tokens(call) > _prompt_tokens(self._longest[call.model][-1]):
             self._longest[call.model].append(call)
         self.said[call] = Said(messages, [answer])
@@ -122,7 +129,7 @@ class Assumption:
     def _new(self, call: ModelCall, before: _Stream) -> list[Message]:
         """Return what is new in a prompt: results of the tools that were asked for, or what a user wrote."""
         added = max(1, _prompt_tokens(call) - _tokens(before.call))
-        asked = before.messages[-1].get("tool_calls") or ()
+        asked = before.answer.get("tool_calls") or ()
         if not asked:
             return [{"role": "user", "content": self._text(added)}]
         return [

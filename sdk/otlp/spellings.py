@@ -184,6 +184,11 @@ def is_response(span: Span) -> bool:
     return named or span.text("openai.api.type") == "responses" or response_id_of(span).startswith("resp_")
 
 
+def keeps_reasoning(span: Span) -> bool:
+    """Tell whether clients of an interface send the reasoning of answers back, as those of chat completions do not."""
+    return is_response(span) or span.text("gen_ai.provider.name", "gen_ai.system", "llm.provider") == "anthropic"
+
+
 def first_ns_of(span: Span) -> int | None:
     """Return when the first piece of an answer came, where that is told."""
     for name in _FIRST_CHUNK_S:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from otlp_spans import Span, agent, calls_of, chat, tool, trace_of
 
 from rotoscope.sdk.otlp import aspects
@@ -35,13 +36,22 @@ def test_each_prompt_goes_on_behind_the_whole_stream_before_it() -> None:
     assert referents(conversation((100, 10, {}), (150, 20, {}), (200, 5, {}))) == [(None, 0), (0, 110), (1, 170)]
 
 
-def test_reasoning_may_have_been_dropped() -> None:
-    thought = {"gen_ai.usage.reasoning.output_tokens": 40}
+@pytest.mark.parametrize(
+    ("told", "length", "tokens"),
+    [
+        ({}, 200, 100),
+        ({"openai.api.type": "responses"}, 200, 150),
+        ({"gen_ai.provider.name": "anthropic"}, 200, 150),
+        ({"openai.api.type": "responses"}, 120, 100),
+    ],
+    ids=["chats drop it", "responses keep it", "messages keep it", "what does not fit was dropped"],
+)
+def test_reasoning_is_kept_where_clients_send_it_back(told: dict[str, Any], length: int, tokens: int) -> None:
+    thought = {"gen_ai.usage.reasoning.output_tokens": 40, **told}
 
-    first, second = conversation((100, 50, thought), (120, 5, {}))
+    first, second = conversation((100, 50, thought), (length, 5, told))
 
-    assert second.prefix.of == 0
-    assert 100 <= second.prefix.tokens <= 110
+    assert (second.prefix.of, second.prefix.tokens) == (0, tokens)
     assert first.reasoning_tokens == 40
 
 
