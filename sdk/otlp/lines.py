@@ -4,6 +4,7 @@ All that happened within a span happened on its line, but for two kinds of what 
 
 1. An agent within another agent that makes calls itself has a line of its own.
 2. Of what happened at the same time, whatever has calls within it and is no call itself has a line of its own.
+3. So has each branch of a fan-out that our own decorators tell of, whether it overlaps or not.
 
 Lines that were begun below one span, and overlap or hang together by overlaps, are one fork. It joins when all of it has
 ended, unless the span that began it, and all else on its line, had ended before: then nobody waited.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from rotoscope.sdk.conventions import BRANCH, EVENT_TYPE, PARALLEL
 from rotoscope.sdk.otlp.calls import ModelCall
 from rotoscope.sdk.otlp.spans import Span
 
@@ -100,7 +102,7 @@ class Laid:
         elif node.tool is not None and not in_tool:
             self.tools.append((node.tool, line))
             in_tool = True
-        for group in _overlapping(node.children):
+        for group in _groups(node):
             beside = [child for child in group if _is_beside(child, group, is_within=is_within)]
             for child in group:
                 if child not in beside:
@@ -122,7 +124,7 @@ class Laid:
 def _is_beside(child: Node, group: Sequence[Node], *, is_within: bool) -> bool:
     if not child.has_calls or child.call is not None:
         return False
-    return len(group) > 1 or (is_within and _is_agent(child))
+    return len(group) > 1 or _is_told(child, BRANCH) or (is_within and _is_agent(child))
 
 
 def _waits_for(node: Node, others: Sequence[Node], nodes: Sequence[Node]) -> bool:
@@ -140,6 +142,21 @@ def _is_agent(node: Node) -> bool:
             return False
         node = inner[0]
     return node.is_agent
+
+
+def _groups(node: Node) -> Iterator[list[Node]]:
+    """Yield what is in a node in the sets that ran beside one another: the branches of a fan-out are one."""
+    if _is_told(node, PARALLEL):
+        branches = [child for child in node.children if _is_told(child, BRANCH)]
+        if branches:
+            yield branches
+        yield from _overlapping([child for child in node.children if child not in branches])
+    else:
+        yield from _overlapping(node.children)
+
+
+def _is_told(node: Node, kind: str) -> bool:
+    return node.span is not None and node.span.attributes.get(EVENT_TYPE) == kind
 
 
 def _overlapping(nodes: Sequence[Node]) -> Iterator[list[Node]]:

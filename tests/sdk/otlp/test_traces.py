@@ -6,16 +6,21 @@ import json
 from typing import Any
 
 import pytest
-from otlp_spans import Span, agent, calls_of, chat, file_of, members_of, tool, trace_of
+from opentelemetry.sdk.trace import ReadableSpan
+from otlp_spans import Span, agent, attributes, calls_of, chat, file_of, members_of, tool, trace_of
+from sdk_doubles import Spans, provided_by
 
+from rotoscope import parallel, trace_agent, trace_tool
 from rotoscope.sdk.otlp import aspects
 from rotoscope.sdk.otlp.written_formats import span_formats
+from rotoscope.sdk.outgoing import Request
+from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.model import Prefix, ToolCall
+from rotoscope.traces.model import ParallelEnd, ParallelStart, Prefix, ToolCall
 
 
 def parts(role: str, text: str) -> dict[str, Any]:
@@ -154,3 +159,66 @@ def test_content_that_is_nested_too_deep_is_told_of() -> None:
 
     assert len(calls) == 1
     assert fidelity.counts[aspects.UNREAD] == 1
+
+
+@trace_tool
+def look() -> None:
+    """Take no time."""
+
+
+def ask(tokens: int) -> None:
+    """Make a call as a client does whose transport is heard."""
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "a canary"}]}).encode()
+    answer = json.dumps({"choices": [{"index": 0}], "usage": {"prompt_tokens": tokens, "completion_tokens": 1}})
+    outgoing = with_call_spans()(Request("POST", "https://somewhere.test/v1/chat/completions", {}, body))
+    assert outgoing is not None
+    outgoing.response(200, "application/json")
+    outgoing.chunk(answer.encode())
+    outgoing.end()
+
+
+@trace_agent
+def researcher(tokens: int) -> None:
+    ask(tokens)
+    look()
+
+
+@trace_agent
+def supervisor() -> None:
+    ask(100)
+    with parallel("research") as fan:
+        for number in range(2):
+            with fan.branch("researcher"):
+                researcher(50 + number)
+    ask(200)
+
+
+def test_spans_of_our_own_decorators_give_lines_tools_and_assumed_prefixes() -> None:
+    kept = Spans()
+    with provided_by(kept.provider):
+        supervisor()
+
+    trace = trace_of(*(as_otlp(one) for one in kept.ended))
+
+    assert [(call.prompt_tokens, call.branch) for call in trace.calls()] == [
+        *((100, None), (50, (0, 0)), (51, (0, 1)), (200, None))
+    ]
+    assert [event.num_branches for event in trace.events if isinstance(event, ParallelStart)] == [2]
+    assert len([event for event in trace.events if isinstance(event, ParallelEnd)]) == 1
+    tools = [event for event in trace.events if isinstance(event, ToolCall)]
+    assert [(event.branch, event.time_source) for event in tools] == [((0, 0), "sdk"), ((0, 1), "sdk")]
+    assert [call.prefix.of for call in trace.calls()] == [None, None, None, 0]
+
+
+def as_otlp(told: ReadableSpan) -> Span:
+    """Return a span of OpenTelemetry's SDK as it is exported."""
+    assert told.context is not None
+    return {
+        "traceId": f"{told.context.trace_id:032x}",
+        "spanId": f"{told.context.span_id:016x}",
+        "parentSpanId": f"{told.parent.span_id:016x}" if told.parent else "",
+        "name": told.name,
+        "startTimeUnixNano": str(told.start_time),
+        "endTimeUnixNano": str(told.end_time),
+        "attributes": attributes(told.attributes or {}),
+    }
