@@ -11,8 +11,10 @@ import asyncio
 import atexit
 import logging
 import os
+import socket
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +23,14 @@ from rotoscope.recorder.numbered_files import Numbers
 from rotoscope.recorder.recorded_run import begin_in
 from rotoscope.recorder.telling import about_in_one_line
 from rotoscope.recorder.token_counters import Tokenizer
+from rotoscope.recorder.variables import PROCESS_VARIABLE
 from rotoscope.sdk.calls import Calls
 from rotoscope.sdk.counting import CountingThread
-from rotoscope.sdk.keepers import Nobody, RunAlone
+from rotoscope.sdk.downlinks import Downlinks
+from rotoscope.sdk.keepers import Keeper, Nobody, RunAlone
 from rotoscope.sdk.kept_here import KeptHere
 from rotoscope.sdk.outgoing import Outgoing, Request
+from rotoscope.sdk.uplinks import Joined, KeptElsewhere, Uplink
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +48,12 @@ class Alone:
         self._campaign = _numbered_in_turn(Campaign())
         self._numbers = Numbers(folder)
         self._counting = None if tokenizer is None else CountingThread(tokenizer)
+        self._asks_usage = asks_usage
         self._calls = Calls(self._outside, asks_usage=asks_usage)
         self._open: dict[KeptHere, RunAlone] = {}
+        self._downlinks = _listening(self._keeper_of)
+        self._elsewhere: Joined | None = None
+        """What records in a process that was forked."""
         self._of_process: RunAlone | None = None
         """The run of calls outside of every agent."""
         self._ending: set[threading.Thread] = set()
@@ -57,11 +66,13 @@ class Alone:
 
     def begin_run(self) -> RunAlone:
         """Begin a run."""
+        if self._elsewhere is not None:
+            return self._elsewhere.begin_run()
         with self._lock:
             return RunAlone(Nobody()) if self._is_closed else self._begin()
 
     def join_run(self) -> None:
-        """Return none: what another process records is in its own memory."""
+        """Return none: no other process began this one, or it is none that records."""
 
     def flush(self, timeout_s: float) -> None:
         """Wait until the traces of runs that have ended are written."""
@@ -73,38 +84,64 @@ class Alone:
         if self._is_closed:
             return
         atexit.unregister(self.close)
+        self._settle()
         self._is_closed = True
         for kept in list(self._open):
             self._finish(kept)
         self.flush(_WRITING_S)
+        if self._downlinks is not None:
+            if os.environ.get(PROCESS_VARIABLE) == str(self._downlinks.address):
+                del os.environ[PROCESS_VARIABLE]
+            self._downlinks.close()
 
     def hear(self, request: Request) -> Outgoing | None:
         """Take in a request of a client; None where it is no call."""
+        if self._elsewhere is not None:
+            return self._elsewhere.hear(request)
         return None if self._is_closed else self._calls.hear(request)
 
     def leave(self) -> None:
-        """Record nothing any more, in a process that was forked."""
+        """Let the process that was begun record, in one that was forked off it."""
+        if self._is_closed:
+            return
         atexit.unregister(self.close)
         self._is_closed = True
         self._lock = threading.Lock()
         self._ending.clear()
+        uplink = None
+        if self._downlinks is not None:
+            self._downlinks.leave()
+            uplink = Uplink(self._downlinks.address)
+            self._elsewhere = Joined(uplink, asks_usage=self._asks_usage)
         for kept, run in self._open.items():
             kept.leave()
-            run.keeper = Nobody()
+            run.keeper = Nobody() if uplink is None else KeptElsewhere(uplink, run.name)
         self._open.clear()
 
-    def _begin(self) -> RunAlone:
-        name = None if self._counting is None else self._counting.name
-        recorded = begin_in(self.folder, self._campaign, tokenizer=name, numbers=self._numbers)
-        kept = KeptHere(recorded, ended=self._end, called=self._called)
-        run = self._open[kept] = RunAlone(kept)
+    def _begin(self, name: str | None = None) -> RunAlone:
+        tokenizer = None if self._counting is None else self._counting.name
+        recorded = begin_in(self.folder, self._campaign, tokenizer=tokenizer, numbers=self._numbers)
+        leads_here = {} if self._downlinks is None else {PROCESS_VARIABLE: str(self._downlinks.address)}
+        kept = KeptHere(recorded, ended=self._end, called=self._called, environment=leads_here)
+        run = self._open[kept] = RunAlone(kept, name)
         return run
+
+    def _keeper_of(self, name: str) -> Keeper | None:
+        """Return who keeps the run that another process takes part in; None where it has ended."""
+        if not name:
+            run = self._of_process if self._is_closed else self._outside()
+            return None if run is None else run.keeper
+        return next((run.keeper for run in list(self._open.values()) if run.name == name), None)
 
     def _outside(self) -> RunAlone:
         with self._lock:
             if self._of_process is None:
-                self._of_process = self._begin()
+                self._of_process = self._begin("")
             return self._of_process
+
+    def _settle(self) -> None:
+        if self._downlinks is not None:
+            self._downlinks.settle(_SETTLING_S)
 
     def _called(self, run: KeptHere) -> None:
         if self._counting is not None:
@@ -120,6 +157,7 @@ class Alone:
         thread.start()
 
     def _finish(self, run: KeptHere) -> None:
+        self._settle()
         with self._lock:
             if self._open.pop(run, None) is None:
                 return
@@ -131,6 +169,8 @@ class Alone:
         _log.log(level, "%s", about_in_one_line(finished))
 
 
+_SETTLING_S = 2.0
+"""How long it may take to take in what other processes have told of a run that ends."""
 _WRITING_S = 60.0
 """How long traces may take to be written when the process ends."""
 
@@ -144,6 +184,21 @@ def _leave_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_all)
+
+
+def _listening(keeper_of: Callable[[str], Keeper | None]) -> Downlinks | None:
+    """Listen to processes that this one begins, and let them know of it; None where that cannot be."""
+    if not hasattr(socket, "AF_UNIX"):
+        return None
+    try:
+        downlinks = Downlinks(keeper_of)
+    except OSError as error:
+        _log.warning(
+            "processes that are begun here are not recorded: nothing can be listened at (%s)", type(error).__name__
+        )
+        return None
+    os.environ[PROCESS_VARIABLE] = str(downlinks.address)
+    return downlinks
 
 
 def _is_in_event_loop() -> bool:

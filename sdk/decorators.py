@@ -167,3 +167,6 @@ def _open_tool(name: str) -> _Tool:
 def _tool_opener(name: str) -> Opener:
     """Return what begins a tool of a name, of which the model knows the last part."""
     return functools.partial(_open_tool, name.rpartition(".")[2])
+
+
+recordings.be_led()

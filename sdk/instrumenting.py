@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE, TOKENIZER_VARIABLE
+from rotoscope.recorder.variables import GATEWAY_VARIABLE, PROCESS_VARIABLE, TOKEN_VARIABLE, TOKENIZER_VARIABLE
 from rotoscope.sdk import recordings
 from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of, named_in
 from rotoscope.sdk.runs import Recording
@@ -45,14 +45,29 @@ def _chosen(gateway: str | None, folder: Path | str | None, tokenizer: str | Non
     if gateway is not None:
         return _by_gateway(gateway_at(gateway, named_in(os.environ, TOKEN_VARIABLE)), {GATEWAY_VARIABLE: gateway})
     if folder is not None:
-        return _alone(Path(folder), tokenizer)
-    return None if by_environment is None else _by_gateway(by_environment)
+        return _by_process(os.environ) or _alone(Path(folder), tokenizer)
+    return recording_by_environment(os.environ)
 
 
 def recording_by_environment(environment: Mapping[str, str]) -> Recording | None:
     """Return what records where nobody says so but the environment; raise NoGateway where it is wrong."""
     chosen = gateway_of(environment)
-    return None if chosen is None else _by_gateway(chosen)
+    return _by_process(environment) if chosen is None else _by_gateway(chosen)
+
+
+def _by_process(environment: Mapping[str, str]) -> Recording | None:
+    """Let the process record that began this one, if that records itself."""
+    if not environment.get(PROCESS_VARIABLE):
+        return None
+    from rotoscope.sdk.uplinks import Joined, joined
+
+    now = recordings.current_recording()
+    if isinstance(now, Joined):
+        return now
+    recording = joined(environment)
+    if recording is not None:
+        listen(with_call_spans(recording.hear))
+    return recording
 
 
 def _by_gateway(gateway: Gateway, environment: Mapping[str, str] = {}) -> Recording:
@@ -79,3 +94,6 @@ def _alone(folder: Path, tokenizer: str | None) -> Recording:
     alone = Alone(folder, tokenizer=chosen_tokenizer(named))
     listen(with_call_spans(alone.hear))
     return alone
+
+
+recordings.be_led()

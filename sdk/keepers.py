@@ -55,9 +55,9 @@ class Keeper(Protocol):
 class RunAlone:
     """A run that is recorded without a gateway."""
 
-    def __init__(self, keeper: Keeper, name: str = "") -> None:
-        """Begin a run, or take part in the one of a name."""
-        self.name = name or secrets.token_hex(8)
+    def __init__(self, keeper: Keeper, name: str | None = None) -> None:
+        """Begin a run, or take part in the one of a name, empty for that of calls outside of every agent."""
+        self.name = secrets.token_hex(8) if name is None else name
         self.keeper = keeper
         """Another one in a process that was forked."""
 

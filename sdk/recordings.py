@@ -11,7 +11,7 @@ import os
 import sys
 from types import ModuleType
 
-from rotoscope.recorder.variables import DISABLED_VARIABLE, PARENT_VARIABLE
+from rotoscope.recorder.variables import DISABLED_VARIABLE, PARENT_VARIABLE, PROCESS_VARIABLE
 from rotoscope.sdk.account import count_at_exit
 from rotoscope.sdk.gateways import NoGateway, named_in
 from rotoscope.sdk.runs import Recording, Run
@@ -99,3 +99,9 @@ def _by_environment() -> Recording | None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=open_agents.clear)
+
+
+def be_led() -> None:
+    """Look at the environment now where another process records this one: calls are told of where no agent runs too."""
+    if os.environ.get(PROCESS_VARIABLE):
+        is_on()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -21,6 +22,9 @@ from rotoscope.sdk.outgoing import Listener, Outgoing, Request
 from rotoscope.sdk.transports.patching import listen
 from rotoscope.traces.model import Trace
 from rotoscope.traces.reader import load
+from rotoscope.traces.writer import save
+
+OF_TIMES = {"at_ms", "ttft_ms", "duration_ms", "trace_id", "campaign"}
 
 
 @contextlib.contextmanager
@@ -145,3 +149,19 @@ def recorded_alone(folder: Path, *, tokenizer: Tokenizer | None = None) -> Itera
 def traces_in(folder: Path) -> list[Trace]:
     """Return the traces of a folder, oldest first."""
     return [load(path) for path in sorted(folder.glob("*.trace.json"))]
+
+
+def without_times(trace: Trace | None, folder: Path) -> Any:
+    """Return all of a trace but its times and names; how long nothing was said is a time too."""
+    if trace is None:
+        return None
+    save(trace, folder / "one.trace.json")
+    kept = _without(json.loads((folder / "one.trace.json").read_text()))
+    kept["events"] = [event for event in kept["events"] if event["event_type"] != "wait"]
+    return kept
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(x) for name, x in value.items() if name not in OF_TIMES}
+    return [_without(x) for x in value] if isinstance(value, list) else value

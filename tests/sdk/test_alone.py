@@ -210,9 +210,9 @@ parent()
 
 
 @pytest.mark.parametrize("leaves", ["sys.exit()", "os._exit(0)"])
-def test_a_forked_process_does_not_write_what_its_parent_writes(tmp_path: Path, origin: str, leaves: str) -> None:
+def test_a_forked_process_takes_part_in_the_run_of_its_parent(tmp_path: Path, origin: str, leaves: str) -> None:
     assert ran(tmp_path, origin, FORKED.format(leaves=leaves)).stderr == ""
-    assert calls_in(tmp_path) == [2]
+    assert calls_in(tmp_path) == [5]
 
 
 FORKED_IN_THE_MIDST = """
@@ -235,7 +235,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 def test_a_fork_while_another_thread_is_at_it_waits_for_nobody(tmp_path: Path, origin: str) -> None:
     assert ran(tmp_path, origin, FORKED_IN_THE_MIDST).returncode == 7
-    assert calls_in(tmp_path) == [2]
+    assert calls_in(tmp_path) == [3]
 
 
 def test_a_client_is_imported_after_recording_has_begun(tmp_path: Path, origin: str) -> None:

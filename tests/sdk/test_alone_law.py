@@ -21,14 +21,12 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback import PATIENCE_S, recording, serving
-from sdk_worlds import recorded_alone, traces_in
+from sdk_worlds import recorded_alone, traces_in, without_times
 from transcripts import TRANSCRIPTS, Transcript
 
 from rotoscope.traces.model import Trace
-from rotoscope.traces.writer import save
 
 Ending = Literal["whole", "left", "broken"]
-OF_TIMES = {"at_ms", "ttft_ms", "duration_ms", "trace_id", "campaign", "ms"}
 
 
 @dataclass(frozen=True)
@@ -150,22 +148,6 @@ async def alone(upstream: str, steps: Sequence[Step], client: Client, folder: Pa
 
     traces = await asyncio.to_thread(run)
     return traces[0] if traces else None
-
-
-def without_times(trace: Trace | None, folder: Path) -> Any:
-    """Return all of a trace but its times and names; how long nothing was said is a time too."""
-    if trace is None:
-        return None
-    save(trace, folder / "one.trace.json")
-    kept = _without(json.loads((folder / "one.trace.json").read_text()))
-    kept["events"] = [event for event in kept["events"] if event["event_type"] != "wait"]
-    return kept
-
-
-def _without(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without(x) for name, x in value.items() if name not in OF_TIMES}
-    return [_without(x) for x in value] if isinstance(value, list) else value
 
 
 def both(steps: Sequence[Step], client: Client) -> tuple[Any, Any]:

@@ -27,7 +27,10 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     recordings.record_by(None)
     yield
     listen(None)
+    recording = recordings.current_recording()
     recordings.record_by(None)
+    if isinstance(recording, Alone):
+        recording.close()
 
 
 def port() -> int:
