@@ -8,17 +8,19 @@ the recorder's own readers, and none of their text outlives the answer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from rotoscope.recorder.dialects.answer import Dialect
 from rotoscope.recorder.dialects.domain import model_of
+from rotoscope.recorder.dialects.embeddings import embedded_bytes, is_embedding
 from rotoscope.recorder.dialects.registry import dialect_of
 from rotoscope.recorder.dialects.request import NotACall
 from rotoscope.recorder.dialects.request import Request as Asked
 from rotoscope.recorder.dialects.stream_options import with_usage
 from rotoscope.recorder.encodings import Undecodable, decoded
 from rotoscope.sdk import conventions as names
-from rotoscope.sdk.heard_answers import HeardAnswer
+from rotoscope.sdk.heard_answers import HeardAnswer, HeardEmbedding
 from rotoscope.sdk.outgoing import Listener, Outgoing, Request
 from rotoscope.sdk.scopes import clock
 from rotoscope.sdk.spans import counts
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 _OPERATIONS: dict[DialectName, str] = {"completions": names.TEXT_COMPLETION, "gemini": names.GENERATE_CONTENT}
 _PROVIDERS: dict[DialectName, str] = {"messages": "anthropic", "gemini": "gcp.gen_ai"}
 """By the interface; who it is that speaks it cannot be known."""
-_INFERENCE = (names.CHAT, names.TEXT_COMPLETION, names.GENERATE_CONTENT)
+_INFERENCE = (names.CHAT, names.TEXT_COMPLETION, names.GENERATE_CONTENT, names.EMBEDDINGS)
 _SILENCE = ("suppress_instrumentation", "suppress_language_model_instrumentation")
 """Keys by which a context says that there are to be no spans."""
 
@@ -40,10 +42,10 @@ def heard_with_span(request: Request, listener: Listener | None, refusing: set[s
 
     `refusing` are the places that refuse to be asked for the usage of response streams; None where none is to be asked.
     """
-    call = _begun(request)
-    if call is None:
+    begun = _begun(request)
+    if begun is None:
         return None if listener is None else listener(request)
-    span, asked, dialect = call
+    call, span = begun
     heard = None
     if listener is not None:
         span.attach()
@@ -52,7 +54,25 @@ def heard_with_span(request: Request, listener: Listener | None, refusing: set[s
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             counts.lose(error)
         span.detach()
-    return CallSpan(request, span, asked, dialect, heard=heard, refusing=refusing)
+    return CallSpan(request, call, span, heard=heard, refusing=refusing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a request asks for."""
+
+    operation: str
+    provider: str
+    model: str
+    dialect: Dialect | None = None
+    """None for embeddings, which no dialect is for."""
+    asked: Asked | None = field(default=None, repr=False)
+    """What the dialect reads in it. It holds text, and is dropped when the call has begun."""
+
+    def answer(self, *, withholds: bool) -> HeardAnswer | HeardEmbedding:
+        if self.dialect is None or self.asked is None:
+            return HeardEmbedding()
+        return HeardAnswer(self.dialect, self.asked, withholds=withholds)
 
 
 class CallSpan:
@@ -61,9 +81,8 @@ class CallSpan:
     def __init__(
         self,
         request: Request,
+        call: _Call,
         span: LiveSpan,
-        asked: Asked,
-        dialect: Dialect,
         *,
         heard: Outgoing | None,
         refusing: set[str] | None,
@@ -71,15 +90,21 @@ class CallSpan:
         self.listens = True
         self._span, self._heard, self._start_s = span, heard, clock()
         self._first_s: float | None = None
-        self._is_stream = asked.is_stream
+        asked = call.asked
+        self._is_stream = asked is not None and asked.is_stream
         self._is_over = False
         self.headers: Mapping[str, str] = {} if heard is None else heard.headers
         self._came = self.body = request.body if heard is None else heard.body
         self._place, self._refusing, self._is_taken_back = request.url, refusing, False
-        is_as_it_came = self.body is request.body and "content-encoding" not in request.headers
-        if asked.is_without_usage and is_as_it_came and refusing is not None and request.url not in refusing:
+        if asked is not None and self._may_ask(request, asked):
             self.body = with_usage(request.body, has_stream_options=asked.has_stream_options)
-        self._answer = HeardAnswer(dialect, asked, withholds=self.body is not self._came)
+        self._answer = call.answer(withholds=self.body is not self._came)
+
+    def _may_ask(self, request: Request, asked: Asked) -> bool:
+        """Tell whether the usage of a response stream is asked for by nobody, and may be asked for here."""
+        is_as_it_came = self.body is request.body and "content-encoding" not in request.headers
+        is_allowed = self._refusing is not None and request.url not in self._refusing
+        return asked.is_without_usage and is_as_it_came and is_allowed
 
     def __repr__(self) -> str:
         return "CallSpan()"
@@ -151,18 +176,18 @@ class CallSpan:
         return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _begun(request: Request) -> tuple[LiveSpan, Asked, Dialect] | None:
+def _begun(request: Request) -> tuple[_Call, LiveSpan] | None:
     """Begin the span of a request; None where it is no call, or is to have no span. Never raises."""
     path = request.url.partition("?")[0].rstrip("/")
     dialect = dialect_of(path)
-    if dialect is None:
+    if dialect is None and not is_embedding(path):
         return None
     try:
         if not _is_ours():
             return None
         body = decoded(request.body, request.headers.get("content-encoding", "").strip().lower())
-        asked = dialect.read(path, body)
-        return _span(path, asked, dialect), asked, dialect
+        call = _embedding(path, body) if dialect is None else _call(path, body, dialect)
+        return call, _span(call)
     except (NotACall, Undecodable):
         return None
     except Exception as error:  # noqa: BLE001 - the agent must not be hurt
@@ -170,17 +195,33 @@ def _begun(request: Request) -> tuple[LiveSpan, Asked, Dialect] | None:
         return None
 
 
-def _span(path: str, asked: Asked, dialect: Dialect) -> LiveSpan:
+def _call(path: str, body: bytes, dialect: Dialect) -> _Call:
+    asked = dialect.read(path, body)
+    operation = _OPERATIONS.get(dialect.name, names.CHAT)
+    return _Call(operation, _PROVIDERS.get(dialect.name, "openai"), _model(path, asked.body), dialect, asked)
+
+
+def _embedding(path: str, body: bytes) -> _Call:
+    _, asked = embedded_bytes(body)
+    return _Call(
+        names.EMBEDDINGS, "openai" if path.endswith("/embeddings") else _PROVIDERS["gemini"], _model(path, asked)
+    )
+
+
+def _model(path: str, body: Mapping[str, Any]) -> str:
+    named = model_of(path, body)
+    return named if isinstance(named, str) else ""
+
+
+def _span(call: _Call) -> LiveSpan:
     from rotoscope.sdk.live_spans import begun_call
 
-    named = model_of(path, asked.body)
-    model = named if isinstance(named, str) else ""
-    attributes: dict[str, str | bool] = {names.PROVIDER_NAME: _PROVIDERS.get(dialect.name, "openai")}
-    if model:
-        attributes[names.REQUEST_MODEL] = model
-    if asked.is_stream:
+    attributes: dict[str, str | bool] = {names.PROVIDER_NAME: call.provider}
+    if call.model:
+        attributes[names.REQUEST_MODEL] = call.model
+    if call.asked is not None and call.asked.is_stream:
         attributes[names.REQUEST_STREAM] = True
-    return begun_call(_OPERATIONS.get(dialect.name, names.CHAT), model, attributes)
+    return begun_call(call.operation, call.model, attributes)
 
 
 def _is_ours() -> bool:
@@ -192,4 +233,4 @@ def _is_ours() -> bool:
         return False
     told = getattr(trace.get_current_span(), "attributes", None) or {}
     is_inference = told.get(names.OPERATION_NAME) in _INFERENCE or told.get("llm.request.type") is not None
-    return not is_inference and told.get("openinference.span.kind") != "LLM"
+    return not is_inference and told.get("openinference.span.kind") not in ("LLM", "EMBEDDING")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rotoscope.recorder.dialects.answer import Answer, Dialect
+from rotoscope.recorder.dialects.embeddings import EmbeddingAnswer
 from rotoscope.recorder.dialects.request import Request as Asked
 from rotoscope.recorder.json_list import ListFilter
 from rotoscope.recorder.sse import EventFilter
@@ -97,3 +98,43 @@ class HeardAnswer:
 
     def _take(self, data: bytes) -> bool:
         return self._answer is not None and self._answer.take_event(data, 0.0)
+
+
+class HeardEmbedding:
+    """The answer to an embedding request, which has no stream."""
+
+    finish_reasons: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._answer = EmbeddingAnswer()
+        self._status = 0
+
+    def withhold_nothing(self) -> None:
+        """Do nothing, as nothing is withheld."""
+
+    def response(self, status: int, content_type: str) -> None:
+        """Tell that the answer begins."""
+        self._status = status
+
+    def chunk(self, data: bytes) -> bytes:
+        """Take in some of the answer and return it."""
+        self._answer.take(data)
+        return data
+
+    def end(self) -> bytes:
+        """Hold nothing back."""
+        return b""
+
+    def forget(self) -> None:
+        """Drop all that came."""
+        self._answer = EmbeddingAnswer()
+
+    @property
+    def usage(self) -> Usage:
+        """What the server counted."""
+        return Usage(prompt_tokens=self._answer.prompt_tokens)
+
+    @property
+    def error_type(self) -> str:
+        """The status where the server refused."""
+        return str(self._status) if self._status >= 400 else ""

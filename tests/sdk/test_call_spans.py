@@ -280,6 +280,26 @@ def test_other_listener_that_raises_costs_only_itself(spans: Spans) -> None:
     assert len(spans.ended) == 1
 
 
+def test_embedding_is_told_of_by_model_and_usage(spans: Spans) -> None:
+    body = orjson.dumps({"model": "m", "input": ["a secret"]})
+    answer = orjson.dumps({"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 3, "total_tokens": 3}})
+
+    outgoing = heard(with_call_spans(), body, path="/v1/embeddings")
+    assert outgoing is not None
+    outgoing.response(200, "application/json")
+
+    assert outgoing.body is body
+    assert outgoing.chunk(answer) + outgoing.end() == answer
+    assert spans.names == ["embeddings m"]
+    assert told(spans) == {
+        "gen_ai.operation.name": "embeddings",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "m",
+        "gen_ai.usage.input_tokens": 3,
+    }
+    assert heard(with_call_spans(), b"{}", path="/v1/embeddings") is None
+
+
 def test_call_stands_below_the_agent_that_makes_it(spans: Spans) -> None:
     @trace_agent(name="agent")
     def agent() -> None:

@@ -726,7 +726,8 @@ class TestSessionHeaderWithoutOptOut:
                     agent()
 
         told = [{name for name in names if name.startswith(("x-rotoscope", "trace"))} for names in headers_that_came]
-        assert told == [set(), {"x-rotoscope-branch", "traceparent"}]
+        assert told[0] == set()
+        assert told[1] >= {"x-rotoscope-branch", "traceparent"}
 
     def test_all_of_it_can_be_turned_off(self) -> None:
         """`ROTOSCOPE_DISABLED=1`: tests/sdk/test_instrumenting.py; here, that off means without spans too."""
