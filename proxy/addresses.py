@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rotoscope.proxy.upstream import Upstream, upstream_as_is, upstream_given
-from rotoscope.recorder.variables import PARENT_VARIABLE, RECORD_VARIABLE, RUN_VARIABLE
+from rotoscope.recorder.variables import PARENT_VARIABLE, PROCESS_VARIABLE, RECORD_VARIABLE, RUN_VARIABLE
 from rotoscope.traces.errors import UnusableInput
 
 UPSTREAM_VARIABLE = "OPENAI_BASE_URL"
@@ -16,7 +16,7 @@ BARE_VARIABLES = {
     "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
 }
 """Where clients of other servers look for theirs, which has no version, and where they go without it."""
-_OF_ANOTHER_RUN = (PARENT_VARIABLE, RUN_VARIABLE)
+_OF_ANOTHER_RUN = (PARENT_VARIABLE, PROCESS_VARIABLE, RUN_VARIABLE)
 PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 

@@ -62,6 +62,6 @@ def test_upstream_is_the_given_one_then_that_of_the_environment() -> None:
 
 
 def test_command_is_a_run_of_its_own_whatever_its_recorder_is_part_of() -> None:
-    changed = led({"ROTOSCOPE_PARENT": "a", "ROTOSCOPE_RUN": "b", "ROTOSCOPE_TOKEN": "c"})
+    changed = led({"ROTOSCOPE_PARENT": "a", "ROTOSCOPE_RUN": "b", "ROTOSCOPE_PROCESS": "d", "ROTOSCOPE_TOKEN": "c"})
 
     assert {name for name in changed if name.startswith("ROTOSCOPE_")} == {"ROTOSCOPE_BASE_URL", "ROTOSCOPE_TOKEN"}
