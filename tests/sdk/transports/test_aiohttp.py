@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import aiohttp
 import pytest
 from aiohttp import web
+from event_loops import GUARD_S
 from piecewise_server import PiecewiseServer, Plan
 from sdk_worlds import Ear, heard_by, in_a_thread, serving_from_a_thread
 
-from rotoscope.sdk.outgoing import Outgoing, Request
 from rotoscope.sdk.transports.aiohttp import _hearings
 
 ADDS = Ear(sends=lambda body: body + b" more").sends
@@ -70,26 +71,21 @@ def test_a_client_that_leaves_is_told(server: tuple[PiecewiseServer, str]) -> No
 
 
 def test_a_client_that_is_cancelled_is_told() -> None:
+    has_come = threading.Event()
+
     async def stay(request: web.Request) -> web.StreamResponse:
+        has_come.set()
         await asyncio.Event().wait()
         raise AssertionError
 
     async def ask(origin: str) -> None:
-        is_asked = asyncio.Event()
+        async with aiohttp.ClientSession() as session:
+            asking = asyncio.ensure_future(session.post(origin, data=b"said"))
+            assert await asyncio.to_thread(has_come.wait, GUARD_S)
+            asking.cancel()
+            await asyncio.wait([asking])
 
-        def hear(request: Request) -> Outgoing | None:
-            is_asked.set()
-            return ear(request)
-
-        with heard_by(hear):
-            async with aiohttp.ClientSession() as session:
-                asking = asyncio.ensure_future(session.post(origin, data=b"said"))
-                await is_asked.wait()
-                asking.cancel()
-                await asyncio.wait([asking])
-
-    ear = Ear()
-    with serving_from_a_thread(stay) as origin:
+    with serving_from_a_thread(stay) as origin, heard_by(ear := Ear()):
         asyncio.run(ask(origin))
 
     assert ear.heard[0].story == ["cancelled"]
