@@ -7,7 +7,7 @@ the form that they have there: it is what templates write out, though spans tell
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -38,7 +38,7 @@ def chat(call: ModelCall, said: Said) -> Wire:
     body |= {"prompt": text_of(said.messages)} if is_text else {"messages": list(said.messages)}
     if said.tools:
         body["tools"] = [_nested_tool(tool) for tool in said.tools]
-    is_stream = call.first_ns is not None
+    is_stream = call.first_ns is not None or call.is_broken
     if is_stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     path = "/v1/completions" if is_text else "/v1/chat/completions"
@@ -50,6 +50,8 @@ def chat(call: ModelCall, said: Said) -> Wire:
         answer = {"choices": [{**output, **end} for output, end in outputs]} | usage
         return Wire(path, _json(body), "application/json", b"", _json(answer))
     first = _event({"choices": [output for output, _ in outputs]})
+    if call.is_broken:
+        return Wire(path, _json(body), "text/event-stream", first + _prompt_usage(call), b"")
     last = _event({"choices": [end for _, end in outputs]}) + (_event({"choices": []} | usage) if usage else b"")
     is_whole = any("finish_reason" in end for _, end in outputs) or bool(usage)
     return Wire(path, _json(body), "text/event-stream", first, last + _DONE if is_whole else b"")
@@ -89,6 +91,12 @@ def _reason(call: ModelCall, answer: Message, index: int) -> str:
     if not call.reasons:
         return "tool_calls" if answer.get("tool_calls") else ""
     return "tool_calls" if "tool_calls" in call.reasons else call.reasons[0]
+
+
+def _prompt_usage(call: ModelCall) -> bytes:
+    """Return what was counted of a prompt alone: of an answer that came to no end, what is counted is its beginning."""
+    usage = _chat_usage(replace(call, usage=replace(call.usage, completion_tokens=None, reasoning_tokens=None)))
+    return _event({"choices": []} | usage) if usage else b""
 
 
 def _chat_usage(call: ModelCall) -> dict[str, Any]:

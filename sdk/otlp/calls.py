@@ -95,6 +95,11 @@ class ModelCall:
         """Whether it came to nothing."""
         return self.is_error and not self.has_usage and not self.said.answers
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether its answer began, and came to no end."""
+        return self.was_left or (self.is_error and not self.failed)
+
     def filled(self, outer: ModelCall) -> ModelCall:
         """Return this call with what another span of the same call tells beyond it; it stands where that one does."""
         said = self.said if self.has_content else outer.said

@@ -93,10 +93,9 @@ class Player:
             return
         end_ns = max(call.end_ns, call.start_ns + _LEAST_NS)
         status = call.status if call.failed else 200
-        if wire.first and call.first_ns is not None:
-            self._at(
-                min(call.first_ns, end_ns), _ENDS, lambda: self._say(exchange, wire, call.first_ns or end_ns, status)
-            )
+        first_ns = min(end_ns if call.first_ns is None else call.first_ns, end_ns)
+        if wire.first:
+            self._at(first_ns, _ENDS, lambda: self._say(exchange, wire, first_ns, status))
         self._at(end_ns, _ENDS, lambda: self._finish(exchange, wire, call, end_ns, status))
 
     def _request(self, wire: Wire, at_ns: int, line: Line) -> Exchange:
@@ -114,7 +113,7 @@ class Player:
             exchange.response(status, at_s=self._s(end_ns), content_type=wire.content_type)
         if call.was_left:
             exchange.cancelled(at_s=self._s(end_ns))
-        elif call.is_error and not call.failed:
+        elif call.is_broken:
             exchange.failed(at_s=self._s(end_ns))
         else:
             exchange.chunk(wire.last, at_s=self._s(end_ns))

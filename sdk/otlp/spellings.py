@@ -47,6 +47,11 @@ _LANGFUSE: dict[str, Kind] = {
 }
 _TRACELOOP: dict[str, Kind] = {"tool": "tool", "agent": "agent"}
 
+_OF_CALLS = ("gen_ai.usage.", "gen_ai.prompt.", "gen_ai.completion.", "gen_ai.input.messages", "llm.token_count.")
+"""How attributes begin that only calls have; other requests name a model too."""
+_COUNTING = ("count_tokens", "countTokens")
+"""How the names of spans end that are of tokens being counted beforehand, which OpenInference takes for calls."""
+
 _MODEL = (
     "gen_ai.request.model",
     "gen_ai.response.model",
@@ -116,6 +121,8 @@ _LEFT = ("GeneratorExit", "CancelledError", "asyncio.exceptions.CancelledError",
 
 def kind_of(span: Span) -> Kind:
     """Return what a span is of."""
+    if span.name.endswith(_COUNTING):
+        return "other"
     told: list[tuple[str, Mapping[str, Kind]]] = [
         (span.text("gen_ai.operation.name"), _OPERATIONS),
         (span.text("openinference.span.kind").upper(), _OPENINFERENCE),
@@ -127,7 +134,7 @@ def kind_of(span: Span) -> Kind:
         if name in kinds:
             return kinds[name]
     is_told = any(name for name, _ in told)
-    return "call" if not is_told and span.text("gen_ai.request.model", "llm.model_name") else "other"
+    return "call" if not is_told and any(name.startswith(_OF_CALLS) for name in span.attributes) else "other"
 
 
 def is_text(span: Span) -> bool:

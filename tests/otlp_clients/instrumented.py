@@ -48,6 +48,30 @@ def openinference() -> Finish:
     return finish
 
 
+def anthropic_genai() -> Finish:
+    finish = provider()
+    from opentelemetry.instrumentation.genai.anthropic import AnthropicInstrumentor
+
+    AnthropicInstrumentor().instrument()
+    return finish
+
+
+def anthropic_openinference() -> Finish:
+    finish = provider()
+    from openinference.instrumentation.anthropic import AnthropicInstrumentor
+
+    AnthropicInstrumentor().instrument()
+    return finish
+
+
+def anthropic_traceloop() -> Finish:
+    finish = provider()
+    from opentelemetry.instrumentation.anthropic import AnthropicInstrumentor
+
+    AnthropicInstrumentor().instrument()
+    return finish
+
+
 def traceloop() -> Finish:
     finish = provider()
     from opentelemetry.instrumentation.langchain import LangchainInstrumentor
@@ -77,7 +101,8 @@ def langfuse() -> Finish:
     return lambda: get_client().shutdown()
 
 
-WAYS = {way.__name__: way for way in (genai, openinference, traceloop, logfire, langfuse)}
+ANTHROPIC = (anthropic_genai, anthropic_openinference, anthropic_traceloop)
+WAYS = {way.__name__: way for way in (genai, openinference, traceloop, logfire, langfuse, *ANTHROPIC)}
 
 if __name__ == "__main__":
     finish = WAYS[sys.argv[1]]()

@@ -31,9 +31,10 @@ class Play:
     """One agent with one instrumentation."""
 
     environment: str
-    """Also the way in `instrumented.py`."""
     agent: Path
     variables: dict[str, str] = field(default_factory=dict)
+    way: str = ""
+    """In `instrumented.py`, where it is not called as the environment."""
 
 
 PLAYS = {
@@ -46,6 +47,9 @@ PLAYS = {
     "traceloop-langgraph": Play("traceloop", CLIENTS / "langgraph_agent.py"),
     "langfuse": Play("langfuse", HERE / "langfuse_agent.py"),
     "logfire": Play("logfire", CLIENTS / "pydantic_ai_agent.py"),
+    "anthropic-genai": Play("anthropic", CLIENTS / "anthropic_agent.py", WITH_CONTENT, "anthropic_genai"),
+    "anthropic-openinference": Play("anthropic", CLIENTS / "anthropic_agent.py", way="anthropic_openinference"),
+    "anthropic-traceloop": Play("anthropic", CLIENTS / "anthropic_agent.py", way="anthropic_traceloop"),
 }
 
 
@@ -101,7 +105,7 @@ async def _play(name: str, play: Play, environments: Path, folder: Path) -> Told
             [
                 str(environments / play.environment / "bin/python"),
                 str(HERE / "instrumented.py"),
-                play.environment,
+                play.way or play.environment,
                 str(play.agent),
             ],
             upstream=f"{server.url}/v1",

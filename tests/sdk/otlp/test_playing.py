@@ -67,6 +67,15 @@ def test_calls_end_as_their_spans_say(told: dict[str, Any], where: dict[str, Any
     assert call_of(None, None, {**SAID, **told}, at=(1, 2), **where).finish_reason == reason
 
 
+def test_of_an_answer_that_was_left_the_prompt_alone_is_counted() -> None:
+    """As Anthropic's messages begin with the count of the prompt, and one token of the answer."""
+    call = call_of(30, 1, {**SAID, "error.type": "GeneratorExit"}, at=(1, 2), **FAILED)
+
+    assert (call.prompt_tokens, call.prompt_tokens_source, call.finish_reason) == (30, None, "cancelled")
+    assert call.completion_tokens > 1
+    assert call.completion_tokens_source != "usage"
+
+
 def test_a_call_that_had_not_ended_is_lost() -> None:
     fidelity = Fidelity()
 

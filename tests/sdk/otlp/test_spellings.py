@@ -47,7 +47,9 @@ KINDS: list[tuple[dict[str, str], str]] = [
     ({"traceloop.span.kind": "workflow"}, "other"),
     ({"llm.request.type": "chat"}, "call"),
     ({"llm.request.type": "rerank"}, "tool"),
-    ({"gen_ai.system": "openai", "gen_ai.request.model": "a"}, "call"),
+    ({"gen_ai.system": "openai", "gen_ai.request.model": "a", "gen_ai.usage.input_tokens": "1"}, "call"),
+    ({"gen_ai.request.model": "a", "gen_ai.prompt.0.content": "Hi."}, "call"),
+    ({"gen_ai.request.model": "a", "anthropic.message.count_tokens.input_tokens": "1"}, "other"),
     ({"http.request.method": "GET"}, "other"),
 ]
 
@@ -55,6 +57,10 @@ KINDS: list[tuple[dict[str, str], str]] = [
 @pytest.mark.parametrize(("told", "kind"), KINDS, ids=str)
 def test_kinds_of_spans_are_told_in_every_spelling(told: dict[str, str], kind: str) -> None:
     assert spellings.kind_of(span_of(told)) == kind
+
+
+def test_counting_tokens_is_no_call() -> None:
+    assert spellings.kind_of(span_of({"openinference.span.kind": "LLM"}, name="messages.count_tokens")) == "other"
 
 
 USAGES: dict[str, tuple[dict[str, Any], Usage]] = {
