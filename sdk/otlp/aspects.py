@@ -15,6 +15,9 @@ DOUBLES = Aspect(
 REPEATED = Aspect("spans that stand in the file more than once", "kept", "the one that has ended last", "spans")
 CONTENT = Aspect("prefixes of calls whose spans hold content", "approximated", "within bounds, by digests of it")
 ASSUMED = Aspect("prefixes of calls whose spans hold no content", "approximated", "assumed by conversation and counts")
+BORNE_OUT = Aspect(
+    "assumed prefixes that what the server found in its cache bears out", "approximated", "it is not longer"
+)
 ESTIMATED = Aspect("lengths of calls without usage", "approximated", "by their content, with a tokenizer at hand")
 ORPHANS = Aspect("spans whose parent is not in the file", "approximated", "as if nothing stood above them", "spans")
 LOOSE = Aspect("calls that stand alone in traces of their own", "approximated", "as one run for each process")
@@ -36,6 +39,6 @@ NAMES = Aspect("names of models, tools and agents", "lost", "they are numbered",
 
 READ_ASPECTS = (
     *(OURS, LENGTHS, TIMES, TOOLS, BRANCHES, DOUBLES, REPEATED),
-    *(CONTENT, ASSUMED, ESTIMATED, ORPHANS, LOOSE, PUT, UNFINISHED),
+    *(CONTENT, ASSUMED, BORNE_OUT, ESTIMATED, ORPHANS, LOOSE, PUT, UNFINISHED),
     *(OPAQUE, UNSIZED, CUT, REFUSED, UNREAD, STRAYS, BESIDE_OURS, TEXT, NAMES),
 )

@@ -244,7 +244,8 @@ def _marked(trace: Trace, told: dict[int, ModelCall], assumption: Assumption, fi
             event = replace(event, evidence="client")
         elif isinstance(event, Call) and event.call in prefixes:
             prefix, link = prefixes[event.call], event.link
-            fidelity.note(aspects.OPAQUE if prefix.of is None else aspects.ASSUMED)
+            fidelity.note(aspects.OPAQUE if prefix.source == "opaque" else aspects.ASSUMED)
+            fidelity.note(aspects.BORNE_OUT, 0 < (event.cached_tokens or 0) <= prefix.tokens)
             event = replace(event, prefix=prefix, masked=None, link=link and "client", rivals=None)
         elif isinstance(event, Call):
             fidelity.note(aspects.CONTENT)

@@ -6,6 +6,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import otlp_spans
 import pytest
 from foreign_traces import agent, request, weka
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
@@ -94,6 +95,19 @@ def test_spans_come_in_json_and_in_protobuf_and_begin_when_asked(tmp_path: Path)
     [span, *_] = json.loads((tmp_path / "otlp").read_text())["resourceSpans"][0]["scopeSpans"][0]["spans"]
     assert span["startTimeUnixNano"] == "1769850000000000000"
     assert found.resource_spans[0].scope_spans[0].spans[0].start_time_unix_nano == 1769850000000000000
+
+
+def test_spans_of_other_programs_become_traces_with_an_account(tmp_path: Path) -> None:
+    top = otlp_spans.agent(at=(0, 9))
+    calls = [otlp_spans.chat(100 * n, 10, {"secret": "a canary"}, at=(n, n + 0.5), parent=top) for n in (1, 2, 3)]
+
+    done = convert("-", tmp_path / "y.trace.json", data=otlp_spans.file_of(top, *calls))
+
+    assert done.exit_code == 0
+    assert "Rotoscope: traces 1, calls 3, files 1" in done.stderr
+    assert "approximated prefixes of calls whose spans hold no content (3 calls): assumed by" in done.stderr
+    assert [call.prefix.of for call in loads((tmp_path / "y.trace.json").read_bytes()).calls()] == [None, 0, 1]
+    assert "canary" not in done.stderr + (tmp_path / "y.trace.json").read_text()
 
 
 def test_spans_are_written_of_a_trace_without_calls_too(tmp_path: Path) -> None:

@@ -76,6 +76,18 @@ def test_a_prompt_of_which_the_server_found_more_shares_that_with_the_first_that
     assert calls[2].prefix == Prefix(0, 640, "assumed", low=0, high=900)
 
 
+def test_it_is_told_how_many_prefixes_the_cache_bears_out() -> None:
+    fidelity = Fidelity()
+    top = agent(at=(0, 9))
+    told = [{}, cached(96), cached(0), cached(200)]
+
+    calls = [chat(100 + 60 * n, 10, one, at=(n, n + 0.5), parent=top) for n, one in enumerate(told)]
+    trace_of(top, *calls, fidelity=fidelity)
+
+    assert fidelity.counts[aspects.ASSUMED] == 4
+    assert fidelity.counts[aspects.BORNE_OUT] == 2
+
+
 def test_calls_at_the_same_time_do_not_go_on_from_each_other() -> None:
     top = agent(at=(0, 9))
 
