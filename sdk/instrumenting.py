@@ -11,7 +11,7 @@ from rotoscope.sdk import recordings
 from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of, named_in
 from rotoscope.sdk.runs import Recording
 from rotoscope.sdk.spanned import with_call_spans
-from rotoscope.sdk.transports.patching import listen
+from rotoscope.sdk.transports.patching import listen, listening
 
 
 def instrument(*, gateway: str | None = None, folder: Path | str | None = None, tokenizer: str | None = None) -> None:
@@ -21,7 +21,8 @@ def instrument(*, gateway: str | None = None, folder: Path | str | None = None, 
     an encoding or a tokenizer.json.
 
     Under `rotoscope record` its gateway records whatever is given here, and with nothing given what the environment leads
-    to, if anything. Raises UnusableInput where the gateway has no URL, or both are given.
+    to. Where that is nothing, calls have spans all the same if the process has a tracer provider. Raises UnusableInput
+    where the gateway has no URL, or both are given.
     """
     from rotoscope.traces.errors import UnusableInput
 
@@ -35,6 +36,8 @@ def instrument(*, gateway: str | None = None, folder: Path | str | None = None, 
         raise UnusableInput(str(error)) from error
     if chosen is not None:
         recordings.record_by(chosen)
+    elif listening() is None:
+        listen(with_call_spans())
 
 
 def _chosen(gateway: str | None, folder: Path | str | None, tokenizer: str | None) -> Recording | None:

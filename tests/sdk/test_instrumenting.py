@@ -56,6 +56,17 @@ def test_same_gateway_again_changes_nothing_and_another_takes_its_place() -> Non
     assert port() == 8585
 
 
+def test_with_nothing_that_records_clients_are_heard_for_spans_alone() -> None:
+    instrument()
+
+    assert recordings.current_recording() is None
+    assert listening() == with_call_spans()
+    instrument(gateway=HERE)
+    heard = listening()
+    instrument()
+    assert listening() is heard
+
+
 def test_folder_that_is_given_records(tmp_path: Path) -> None:
     instrument(folder=tmp_path)
     alone = recordings.current_recording()
