@@ -41,7 +41,8 @@ def spans(caplog: pytest.LogCaptureFixture) -> Iterator[Spans]:
     gc.collect()
     assert counts.open == open_before
     assert counts.lost == lost_before
-    assert [record.message for record in caplog.records if record.name.startswith("opentelemetry")] == []
+    logged = [*caplog.get_records("call"), *caplog.records]
+    assert [record.message for record in logged if record.name.startswith("opentelemetry")] == []
 
 
 @trace_agent(name="streamed")
@@ -138,6 +139,33 @@ class TestAsyncGeneratorSpanCreatedInADifferentContextOnCloseOrCancel:
         contextvars.copy_context().run(left.close)
 
         assert spans.names[-1] == "invoke_agent plain"
+
+
+    def test_block_of_a_generator_that_is_not_decorated(self, spans: Spans) -> None:
+        async def fanning() -> AsyncIterator[int]:
+            with parallel("fan") as fan, fan.branch("one"):
+                yield step(1)
+
+        async def use() -> None:
+            left = fanning()
+            assert await anext(left) == 1
+            await asyncio.create_task(closed(left))
+
+        asyncio.run(use())
+
+        assert spans.names == ["execute_tool step", "branch one", "parallel fan"]
+
+    def test_coroutine_left_in_the_middle_and_collected_elsewhere(self, spans: Spans) -> None:
+        @trace_tool
+        async def stuck() -> None:
+            await asyncio.sleep(0)
+
+        left = stuck()
+        contextvars.copy_context().run(left.send, None)
+        del left
+        gc.collect()
+
+        assert (spans.named("execute_tool stuck").attributes or {})["error.type"] == "GeneratorExit"
 
 
 async def closed(left: Any) -> None:
