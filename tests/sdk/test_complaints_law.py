@@ -140,7 +140,6 @@ class TestAsyncGeneratorSpanCreatedInADifferentContextOnCloseOrCancel:
 
         assert spans.names[-1] == "invoke_agent plain"
 
-
     def test_block_of_a_generator_that_is_not_decorated(self, spans: Spans) -> None:
         async def fanning() -> AsyncIterator[int]:
             with parallel("fan") as fan, fan.branch("one"):
