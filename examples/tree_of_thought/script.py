@@ -83,7 +83,7 @@ def propose(problem: Problem, path: str, draw: random.Random) -> Answer:
         "slip": (problem.run(problem.size + draw.choice((-1, 1))),),
         "check": (problem.run(*small, problem.size),),
     }.get(way, ())
-    return Answer(said(SAYS[way], draw), reasoning=thought(draw, 0.8, 2.4), tool_calls=calls)
+    return Answer(said(SAYS[way], draw), reasoning=thought(draw, 0.8, 2.9), tool_calls=calls)
 
 
 def conclude(problem: Problem, path: str, output: str, draw: random.Random) -> Answer:
@@ -138,9 +138,10 @@ def finish(asked: str, draw: random.Random) -> Answer:
 
 
 def said(sentences: tuple[str, ...], draw: random.Random) -> str:
-    """Draw what is said: the first sentences tell what is done, any of the others may follow."""
+    """Draw what is said: the first sentence tells what is done, any of the others and some working may follow."""
     first, *others = sentences
-    return " ".join((first, *draw.sample(others, draw.randrange(1, len(others)))))
+    working = draw.sample(WORKING, min(len(WORKING), round(draw.lognormvariate(2.4, 0.5))))
+    return " ".join((first, *draw.sample(others, draw.randrange(1, len(others))), *working))
 
 
 def thought(draw: random.Random, how_often: float, length: float) -> str:
@@ -189,6 +190,34 @@ SAYS = {
     ),
 }
 """What a candidate says, by what it does."""
+
+WORKING = (
+    "Write S for the set that is counted and T for the larger set in which it lies, whose size is known.",
+    "An element of T belongs to S if and only if it passes one test, and the test looks at that element alone.",
+    "Therefore the order in which the elements are visited cannot change the result.",
+    "Take the smallest element first: it passes or it does not, and either way the rest is the same problem, one smaller.",
+    "Call the number of ways for size n by the name a(n); then a(n) depends on a few of the values before it.",
+    "The first values can be found by hand, and they have to agree with what any program prints.",
+    "Two elements that differ only in the last place fall into the same class, so the classes can be counted instead.",
+    "Each class has the same size, except for the first and the last one, which are cut off by the borders.",
+    "At the lower border the smallest element is allowed, because the problem says so in as many words.",
+    "At the upper border the element itself belongs to the range, which is where a loop is most often one too short.",
+    "The condition has two parts, and both have to hold; to test the cheaper one first changes only the time.",
+    "If one of the two parts is dropped, the count becomes an upper bound, which any answer has to respect.",
+    "A lower bound follows from the cases in which the second part holds by itself.",
+    "Between the two bounds there is little room, so that a large mistake would be noticed.",
+    "Counting pairs in both orders would count each of them twice, except for those with equal members.",
+    "Whether these are to be halved depends on the word ordered, which has to be looked for in the problem.",
+    "The remainder on division by a small number repeats, so that it is enough to look at one full period.",
+    "The length of the range is not a multiple of that period, and what is left over at its end is counted by itself.",
+    "Nothing is counted twice here, since each element has exactly one largest part.",
+    "It may happen that no element of a class passes; such a class adds nothing and needs no special treatment.",
+    "All numbers stay far below the size at which a program would have to take care.",
+    "The number of steps grows with the square of the size at worst, which is nothing for a size like this.",
+    "To see that the test is right, apply it to one element that has to pass and to one that must not.",
+    "With that the step is complete, and the next one can rely on it without looking at the elements again.",
+)
+"""What may stand in any thought, since every problem is a count."""
 
 CLOSES = (
     "The path counts what was asked, over the whole range.",

@@ -14,7 +14,7 @@ from rotoscope.traces.audit import audit
 from rotoscope.traces.model import ToolCall
 from rotoscope.traces.validation import validate
 
-SEED, DEPTH, CANDIDATES, TRIED, KEPT = 4, 2, 3, 2, 2
+SEED, DEPTH, CANDIDATES, TRIED, KEPT = 3, 2, 3, 2, 2
 SHAPE = ("--depth", str(DEPTH), "--tried", str(TRIED))
 
 
