@@ -28,7 +28,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-otlp test-clients test-few-clients test-coding-agents example-traces test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-otlp test-clients test-few-clients test-coding-agents example-traces dataset test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-21s %s\n' "$$target" "$$text"; done
@@ -82,6 +82,9 @@ test-coding-agents: environment ## record real coding agents (CODING_AGENTS, els
 example-traces: environment ## record the traces of coding agents in examples/traces anew; needs Node
 	@for agent in $(notdir $(wildcard scripts/coding_agents/*)); do scripts/coding_agents.sh $$agent $(AGENTS_VENV)/$$agent || exit 1; done
 	PYTHONPATH=tests scripts/offline.sh $(python) -m scripts.example_traces $(AGENTS_VENV)
+
+dataset: environment ## record 30 runs of each agent pattern in examples/, and write docs/dataset.md anew; goes on where it was
+	PYTHONPATH=tests scripts/offline.sh $(python) -m scripts.dataset
 
 test-intercept: ## record clients whose server is fixed, by mitmproxy, which has an environment of its own, and so have they
 	@scripts/environment.sh $(INTERCEPT_VENV) tests intercept

@@ -55,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     figures.save(rows)
     tables.PAGE.write_text(tables.with_tables(tables.PAGE.read_text(), rows))
+    readme = FOLDER / "README.md"
+    readme.write_text(tables.with_published(readme.read_text(), FOLDER))
     print(tables.table_1(rows))
     return 0
 
@@ -67,7 +69,8 @@ async def record_all(settings: Settings) -> None:
         print(f"{pattern.name}: {RUNS} traces after {time.monotonic() - start_s:.0f} s", flush=True)
         if failed:
             print(f"{pattern.name}: {failed} of the new runs did not reach their goal, which is part of the dataset")
-    Campaigns(settings.folder / CAMPAIGNS).end(CAMPAIGN)
+    if (settings.folder / CAMPAIGNS / CAMPAIGN).exists():  # nothing was missing otherwise
+        Campaigns(settings.folder / CAMPAIGNS).end(CAMPAIGN)
 
 
 def audited(settings: Settings) -> list[Figures]:
@@ -100,9 +103,9 @@ def put_in_place(settings: Settings) -> None:
 def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.dataset", description="Record the dataset.")
     parser.add_argument("--folder", type=Path, default=ROOT / "results/dataset", help="where the traces go")
-    parser.add_argument("--jobs", type=int, default=2, help="agents that run at once (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=4, help="agents that run at once (default: %(default)s)")
     parser.add_argument(
-        "--speed", type=float, default=10.0, help="times faster than modelled at which the server answers"
+        "--speed", type=float, default=20.0, help="times faster than modelled at which the server answers"
     )
     return parser.parse_args(arguments)
 

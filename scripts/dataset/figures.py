@@ -31,6 +31,8 @@ class Figures:
     """Sum of the durations of its tools in seconds, which ran on the machine that recorded it."""
     parallelism: int
     """Branches in flight, or calls, at most."""
+    system_tokens: int
+    """Prompt tokens that are instructions and tools shared with other runs."""
     hit_tokens: int
     """Prompt tokens that a cache without limit serves, system prompts preloaded."""
     hit_tokens_low: int
@@ -59,6 +61,7 @@ def figures_of(trace: Trace, *, pattern: str, run: int) -> Figures:
         tool_calls=found.tool_calls,
         tool_s=round(found.tool_s, 3),
         parallelism=found.parallelism,
+        system_tokens=found.system_tokens,
         hit_tokens=found.hit_tokens["n"],
         hit_tokens_low=found.hit_tokens["low"],
         hit_tokens_high=found.hit_tokens["high"],

@@ -36,9 +36,12 @@ class Pattern:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Return what follows `python`; {} stands for the number of the run."""
+        """Return what follows `python`; {} stands for the number of the run.
+
+        Answers come in one piece: when a token would have come is made up, and costs most of the time to record.
+        """
         task = ("--task", "{}") if self.has_tasks else ()
-        return ("-m", f"examples.{self.name}", *task, "--seed", "{}")
+        return ("-m", f"examples.{self.name}", *task, "--seed", "{}", "--no-stream")
 
 
 ARTICLE = "Evaluating Agentic Serving with Trace Replay and Job-Level Metrics, NVIDIA TensorRT LLM team"

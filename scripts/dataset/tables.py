@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import mean, quantiles
 
+from rotoscope.traces import load
 from rotoscope.traces.analysis.statistics import distribution
 from scripts.dataset.figures import Figures
 from scripts.dataset.patterns import PATTERNS, Pattern, Theirs
+from scripts.example_traces.table import figures
 
 PAGE = Path(__file__).parents[2] / "docs/dataset.md"
 PART = re.compile(r"(<!-- dataset: (?P<what>\w+) -->\n)(?P<body>.*?)(<!-- dataset: end -->)", re.DOTALL)
@@ -79,6 +81,18 @@ def optima(rows: Sequence[Figures]) -> str:
     return markdown(lines)
 
 
+def origins(rows: Sequence[Figures]) -> str:
+    """Return what the prompts of each pattern are made of, as shares of all their tokens."""
+    lines: list[tuple[str, ...]] = [("", "instructions and tools", "own history", "new")]
+    for pattern in PATTERNS:
+        group = of(rows, pattern)
+        prompts, hits = sum(sum(row.isl) for row in group), sum(row.hit_tokens for row in group)
+        system = sum(row.system_tokens for row in group)
+        shares = (system / prompts, (hits - system) / prompts, 1 - hits / prompts)
+        lines.append((f"`{pattern.name}`", *(f"{share:.0%}" for share in shares)))
+    return markdown(lines)
+
+
 def histogram(rates: Iterable[float], bins: int = 20) -> str:
     """Return how many rates are in each of equal parts from 0 to 1, as a line of bars; a point stands for none."""
     counts = [0] * bins
@@ -97,9 +111,25 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *others))
 
 
-PARTS: dict[str, Callable[[Sequence[Figures]], str]] = {"table_1": table_1, "optima": optima}
+def published(folder: Path) -> str:
+    """Return the table of the traces that are below a folder."""
+    head = ("file", "calls", "branches", "tool calls", "ISL", "OSL", "hit rate")
+    lines: list[tuple[str, ...]] = [head]
+    for pattern in PATTERNS:
+        for path in sorted((folder / pattern.name).glob("*.trace.json")):
+            name = path.relative_to(folder).as_posix()
+            lines.append((f"[`{name}`]({name})", *figures(load(path))))
+    return markdown(lines)
+
+
+PARTS: dict[str, Callable[[Sequence[Figures]], str]] = {"table_1": table_1, "optima": optima, "origins": origins}
 
 
 def with_tables(page: str, rows: Sequence[Figures]) -> str:
     """Return a page with its tables made anew."""
     return PART.sub(lambda found: f"{found[1]}{PARTS[found['what']](rows)}{found[4]}", page)
+
+
+def with_published(readme: str, folder: Path) -> str:
+    """Return the README of a folder of traces with the table of those of the dataset."""
+    return PART.sub(lambda found: f"{found[1]}{published(folder)}{found[4]}", readme)

@@ -1,0 +1,140 @@
+"""The dataset: its page says what its figures say, and its figures what its traces say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rotoscope.traces import load
+from scripts.dataset import figures, tables
+from scripts.dataset.figures import Figures, figures_of
+from scripts.dataset.patterns import PATTERNS, RUNS
+from scripts.dataset.recording import NAMES, harvest, trace_of
+from scripts.example_traces.table import FOLDER
+
+ROWS = figures.load()
+
+
+def row(pattern: str = "react", run: int = 1, rate: float = 0.5, isl: tuple[int, ...] = (1000,)) -> Figures:
+    hit = round(rate * sum(isl))
+    return Figures(
+        pattern=pattern,
+        run=run,
+        isl=isl,
+        osl=tuple(n // 10 for n in isl),
+        tool_calls=1,
+        tool_s=0.5,
+        parallelism=1,
+        system_tokens=hit // 2,
+        hit_tokens=hit,
+        hit_tokens_low=hit,
+        hit_tokens_high=hit,
+        hit_tokens_cold=0,
+    )
+
+
+def test_all_runs_of_all_patterns_are_told_of() -> None:
+    assert [(one.pattern, one.run) for one in ROWS] == [
+        (pattern.name, run) for pattern in PATTERNS for run in range(1, RUNS + 1)
+    ]
+
+
+def test_the_page_has_the_tables_of_the_figures() -> None:
+    page = tables.PAGE.read_text()
+
+    assert tables.with_tables(page, ROWS) == page
+    assert tables.with_tables(page, ROWS[:-1]) != page
+
+
+def test_the_readme_of_the_traces_tells_of_those_that_are_published() -> None:
+    readme = (FOLDER / "README.md").read_text()
+
+    assert tables.with_published(readme, FOLDER) == readme
+    assert readme.count("run-01.trace.json`](") == len(PATTERNS)
+
+
+def test_figures_are_what_is_read_back(tmp_path: Path) -> None:
+    figures.save(ROWS, tmp_path / "again.jsonl")
+
+    assert (tmp_path / "again.jsonl").read_bytes() == figures.FILE.read_bytes()
+
+
+TRACES = sorted(path for pattern in PATTERNS for path in (FOLDER / pattern.name).glob("*.trace.json"))
+
+
+def test_two_traces_of_each_pattern_are_published() -> None:
+    assert [path.parent.name for path in TRACES] == sorted(2 * [pattern.name for pattern in PATTERNS])
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}/{path.name.split('.')[0]}")
+def test_a_published_trace_has_the_figures_of_its_run(path: Path) -> None:
+    run = int(path.name.removeprefix("run-")[:2])
+    (told,) = (one for one in ROWS if (one.pattern, one.run) == (path.parent.name, run))
+
+    found = figures_of(load(path), pattern=path.parent.name, run=run)
+
+    assert (sorted(found.isl), sorted(found.osl)) == (sorted(told.isl), sorted(told.osl))
+    assert (found.hit_tokens, found.hit_tokens_cold) == (told.hit_tokens, told.hit_tokens_cold)
+    assert found.tool_s == pytest.approx(told.tool_s, abs=0.001 * found.tool_calls)
+
+
+def test_a_table_tells_ours_beside_theirs() -> None:
+    table = tables.table_1([row(rate=0.25), row(rate=0.75, isl=(1000, 12_345)), *others()])
+
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    ours = {line[0]: line[2] for line in lines if line[1] == "ours"}
+    theirs = [line[1] for line in lines if len(line) > 2 and line[0] == "article"]
+    assert ours["traces"] == "2"
+    assert ours["LLM requests / trace, mean"] == "1.5"
+    assert ours["ISL / request, median, p90"] == "1.0k, 10.1k"
+    assert ours["last-turn ISL, mean"] == "6.7k"
+    assert ours["optimal hit rate, mean"] == "50.0%"
+    assert theirs == [] or "96.5%" in theirs
+
+
+def others() -> list[Figures]:
+    return [row(pattern.name) for pattern in PATTERNS[1:]]
+
+
+def test_prompts_are_instructions_history_and_what_is_new() -> None:
+    table = tables.origins([row(rate=0.6), *others()])
+
+    assert "| `react` | 30% | 30% | 40% |" in table
+
+
+@pytest.mark.parametrize(
+    ("rates", "bars"), [([0.0, 0.99], "█..█"), ([1.0], "...█"), ([0.3, 0.3, 0.3, 0.6], ".█▃."), ([0.5] * 3, "..█.")]
+)
+def test_a_histogram_has_a_place_for_each_part(rates: list[float], bars: str) -> None:
+    assert tables.histogram(rates, bins=4) == bars
+
+
+def test_the_article_is_told_as_it_is_printed() -> None:
+    told = {pattern.name: pattern.theirs.hit_rate for pattern in PATTERNS if pattern.theirs}
+
+    assert told == {
+        "react": "96.5%",
+        "deep_research": "47.8%",
+        "iterative_research": "24.4%",
+        "tree_of_thought": "28.8%",
+    }
+
+
+def test_traces_get_the_numbers_of_their_runs_and_a_file_is_taken_once(tmp_path: Path) -> None:
+    new, kept = tmp_path / "new", tmp_path / "kept"
+    for folder in (new / "traces", kept):
+        folder.mkdir(parents=True)
+    for name, text in (("run-0001", "third"), ("run-0002", "first")):
+        (new / "traces" / f"{name}.trace.json").write_text(text)
+    lines = [{"trace": f"run-000{n}.trace.json", "run": run} for n, run in ((1, "3"), (2, "1"), (3, "2"))]
+    (new / NAMES).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    harvest(new, kept)
+    harvest(new, kept)
+
+    assert trace_of(kept, 3).read_text() == "third"
+    assert trace_of(kept, 1).read_text() == "first"
+    assert not trace_of(kept, 2).exists()
+    assert not (new / NAMES).exists()
