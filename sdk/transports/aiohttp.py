@@ -23,7 +23,7 @@ def patch(module: ModuleType) -> None:
     """Let the requests of the module be heard. Raises AttributeError where it is of another kind than is known here."""
     known = {*dir(module.StreamReader), *module.StreamReader.__init__.__code__.co_names}
     takes = inspect.signature(module.ClientSession._request).parameters
-    for name in {*_OF_A_READER} - known | {"middlewares"} - {*takes}:
+    for name in {*_OF_A_READER} - known | {"middlewares"} - {*takes} | {"update_body"} - {*dir(module.ClientRequest)}:
         raise AttributeError(name)
     put_around(module.ClientSession, "_request", _Client(module).around)
 
@@ -106,25 +106,35 @@ class _Client:
 @contextlib.asynccontextmanager
 async def _changed(request: Any, hearing: Hearing) -> AsyncIterator[None]:
     """Have a request with what is added; afterwards it is the client's own again, which may be sent elsewhere."""
-    headers, body = request.headers.copy(), request.body
+    headers, body, is_changed = request.headers.copy(), request.body, hearing.is_changed
     try:
-        if hearing.is_changed:
-            await request.update_body(hearing.body)
-            of_the_body = hearing.of_the_body
-            if request.compress:
-                del of_the_body["content-length"]
-            else:
-                request.headers.popall("content-encoding", None)
-            for name in OF_THE_BODY & of_the_body.keys():
-                request.headers.popall(name, None)
-            request.headers.extend(of_the_body)
-        request.headers.update(hearing.added)
+        try:
+            await _change(request, hearing)
+        except Exception:  # noqa: BLE001 - the agent must not be hurt
+            hearing.take_back()
+            request.headers.clear()
+            request.headers.extend(headers)
         yield
     finally:
-        if hearing.is_changed:
-            await request.update_body(body)
-        request.headers.clear()
-        request.headers.extend(headers)
+        with contextlib.suppress(Exception):
+            if is_changed:
+                await request.update_body(body)
+            request.headers.clear()
+            request.headers.extend(headers)
+
+
+async def _change(request: Any, hearing: Hearing) -> None:
+    if hearing.is_changed:
+        await request.update_body(hearing.body)
+        of_the_body = hearing.of_the_body
+        if request.compress:
+            del of_the_body["content-length"]
+        else:
+            request.headers.popall("content-encoding", None)
+        for name in OF_THE_BODY & of_the_body.keys():
+            request.headers.popall(name, None)
+        request.headers.extend(of_the_body)
+    request.headers.update(hearing.added)
 
 
 def _leave_out(names: frozenset[str], response: Any) -> None:
@@ -155,7 +165,8 @@ def _hear_buffered(reader: Any, hearing: Hearing) -> None:
     reader._buffer = deque(filter(None, kept))
     reader._size = reader.total_bytes = given
     if reader._http_chunk_splits is not None:
-        reader._http_chunk_splits = deque(dict.fromkeys(ends.get(x, given) for x in reader._http_chunk_splits))
+        kind = type(reader._http_chunk_splits)  # a list, in older versions
+        reader._http_chunk_splits = kind(dict.fromkeys(ends.get(x, given) for x in reader._http_chunk_splits))
 
 
 _hearings: dict[int, tuple[Hearing, type[Exception]]] = {}
