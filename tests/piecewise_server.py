@@ -116,4 +116,6 @@ class PiecewiseServer:
         server = await asyncio.start_server(self.answer, "127.0.0.1", 0)
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            for _ in range(10):  # a client that left at once may have been let in just now
+                await asyncio.sleep(0)
             await asyncio.gather(*filter(None, self._open))
