@@ -30,7 +30,7 @@ class ModelCall:
     """Where it stands in the tree."""
     start_ns: int
     end_ns: int | None
-    """None where it had not ended."""
+    """None where it had not ended; of one that was counted as if it had, the last moment that is told of."""
     first_ns: int | None = None
     """When the first piece of the answer came."""
     model: str = field(default="", repr=False)
@@ -60,11 +60,14 @@ class ModelCall:
         reasons = spellings.finish_reasons_of(span, said.finish_reasons)
         is_stream = spellings.is_stream(span)
         has_end = bool(set(reasons) - {"error"}) or usage.completion_tokens is not None
+        first_ns, end_ns = spellings.first_ns_of(span), span.end_ns
+        if end_ns is None and usage.completion_tokens is not None:
+            end_ns = max(span.start_ns, first_ns or 0, *(event.at_ns for event in span.events))
         return cls(
             span=span,
             start_ns=span.start_ns,
-            end_ns=span.end_ns,
-            first_ns=spellings.first_ns_of(span),
+            end_ns=end_ns,
+            first_ns=first_ns,
             model=spellings.model_of(span),
             usage=usage,
             said=said,
@@ -88,7 +91,7 @@ class ModelCall:
 
     @property
     def has_usage(self) -> bool:
-        return self.usage.prompt_tokens is not None
+        return self.usage.prompt_tokens is not None and self.end_ns is not None
 
     @property
     def failed(self) -> bool:
@@ -180,6 +183,8 @@ def _fold_nested(calls: dict[Key, ModelCall], parents: Mapping[Key, Span]) -> No
         if len(inner) == 1:
             calls[outer] = calls.pop(inner[0]).filled(calls[outer])
         elif any(calls[key].has_usage for key in inner) or not calls[outer].has_usage:
+            if (above := _outer(outer, calls, parents)) is not None:
+                within[above] += inner
             del calls[outer]
         else:
             for key in inner:
@@ -211,18 +216,22 @@ def _fold_doubles(calls: Sequence[ModelCall], parents: Mapping[Key, Span]) -> li
     for number, call in enumerate(calls):
         left[number] = call
         for sign in _signs(call):
-            double = next((x for x in groups[sign] if _is_same(left[x], call)), None) if sign in groups else None
-            if double is not None:
-                inner, outer = sorted((left[double], call), key=_length)
-                placed = max((inner, outer), key=lambda x: (x.span.key in parents, x is outer))
-                whole = replace(inner.filled(outer), span=placed.span)
-                left[double] = whole
-                del left[number]
-                break
-        else:
+            groups[sign] = [x for x in groups[sign] if _may_go_on(left[x], call.start_ns)]
+        beside = (x for sign in _signs(call) for x in groups[sign])
+        double = next((x for x in beside if _is_same(left[x], call)), None)
+        if double is None:
             for sign in _signs(call):
                 groups[sign].append(number)
+            continue
+        inner, outer = sorted((left[double], call), key=_length)
+        placed = max((inner, outer), key=lambda x: (x.span.key in parents, x is outer))
+        left[double] = replace(inner.filled(outer), span=placed.span)
+        del left[number]
     return sorted(left.values(), key=lambda call: call.start_ns)
+
+
+def _may_go_on(call: ModelCall, at_ns: int) -> bool:
+    return call.end_ns is None or call.end_ns + _SLACK_NS >= at_ns
 
 
 def _signs(call: ModelCall) -> list[object]:

@@ -258,7 +258,7 @@ def _note(trace: Trace, kept: Sequence[ModelCall], plan: _Plan, fidelity: Fideli
     fidelity.note(aspects.LENGTHS, sum(call.has_usage for call in kept))
     fidelity.note(aspects.ESTIMATED, sum(not call.has_usage for call in kept))
     fidelity.note(aspects.TIMES, len(kept))
-    fidelity.note(aspects.UNFINISHED, sum(call.end_ns is None for call in kept))
+    fidelity.note(aspects.UNFINISHED, sum(call.span.end_ns is None for call in kept))
     attempts = sum((call.attempts or 1) - 1 for call in trace.calls())
     fidelity.note(aspects.REFUSED, len(plan.calls) - len(kept) - attempts)
     fidelity.note(aspects.TOOLS, len(plan.laid.tools))

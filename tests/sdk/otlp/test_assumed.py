@@ -186,10 +186,12 @@ def test_tools_that_no_span_tells_of_have_the_time_of_the_gap() -> None:
     assert (ran.time_source, ran.duration_ms) == ("gap", 1000.0)
 
 
-def test_a_call_that_has_not_ended_is_lost_and_nothing_goes_on_from_it() -> None:
+def test_a_call_that_has_not_ended_and_was_not_counted_is_told_of() -> None:
+    fidelity = Fidelity()
     top = agent(at=(0, None))
+    spans = [chat(100, None, at=(0, None), parent=top), chat(200, 10, at=(3, 4), parent=top)]
 
-    first, second = calls_of(top, chat(100, 10, at=(0, None), parent=top), chat(200, 10, at=(3, 4), parent=top))
+    (call,) = trace_of(top, *spans, fidelity=fidelity).calls()
 
-    assert first.finish_reason == "lost"
-    assert second.prefix.of is None
+    assert call.prompt_tokens == 200
+    assert fidelity.counts[aspects.UNSIZED] == 1

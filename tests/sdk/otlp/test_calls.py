@@ -80,6 +80,14 @@ def test_a_span_around_several_calls_is_a_loop_and_no_call() -> None:
     assert [call.usage.prompt_tokens for call in folded([outer, *inner]).calls] == [100, 100]
 
 
+def test_a_span_around_a_loop_is_no_call_either() -> None:
+    outermost = span({"langfuse.observation.type": "generation"}, at=(0, 10))
+    loop = span(openinference("Hi."), at=(0, 9), parent=outermost)
+    inner = [chat(100 + at, 5, at=(at, at + 1), parent=loop) for at in (1, 3)]
+
+    assert [call.usage.prompt_tokens for call in folded([outermost, loop, *inner]).calls] == [101, 103]
+
+
 def test_a_span_around_several_calls_that_alone_was_counted_is_the_call() -> None:
     outer = span(openinference("Hi.", 300), at=(0, 9))
     inner = [chat(None, None, at=(at, at + 1), parent=outer) for at in (1, 3)]

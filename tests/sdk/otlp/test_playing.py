@@ -79,9 +79,18 @@ def test_of_an_answer_that_was_left_the_prompt_alone_is_counted() -> None:
 def test_a_call_that_had_not_ended_is_lost() -> None:
     fidelity = Fidelity()
 
-    call = call_of(100, 10, SAID, at=(1, None), fidelity=fidelity)
+    call = call_of(100, None, SAID, at=(1, None), fidelity=fidelity)
 
     assert (call.finish_reason, call.duration_ms) == ("lost", None)
+    assert fidelity.counts[aspects.UNFINISHED] == 1
+
+
+def test_a_call_that_was_counted_has_ended_with_the_last_that_its_span_tells() -> None:
+    fidelity = Fidelity()
+
+    call = call_of(100, 10, at=(1, None), events=[("First Token Stream Event", 1.5, {})], fidelity=fidelity)
+
+    assert (call.prompt_tokens, call.completion_tokens, call.duration_ms) == (100, 10, 500.0)
     assert fidelity.counts[aspects.UNFINISHED] == 1
 
 

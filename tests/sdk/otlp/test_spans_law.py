@@ -17,7 +17,7 @@ import pytest
 from chat_worlds import TEMPLATES, TOKENIZERS, World, common, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from otlp_spans import Span, agent, file_of, members_of, span
+from otlp_spans import Span, agent, chat, file_of, members_of, span, tool
 from same_runs import calls_and_prefixes
 
 from rotoscope.traces import Trace, TraceError
@@ -69,8 +69,8 @@ def openinference(messages: Sequence[Message], tools: Any, answer: Message, coun
     for name, inner in (("input", messages), ("output", [answer])):
         for index, message in enumerate(inner):
             told |= _openinference_message(f"llm.{name}_messages.{index}.message", message)
-    for index, tool in enumerate(tools or ()):
-        told[f"llm.tools.{index}.tool.json_schema"] = json.dumps(tool)
+    for index, schema in enumerate(tools or ()):
+        told[f"llm.tools.{index}.tool.json_schema"] = json.dumps(schema)
     return told
 
 
@@ -100,10 +100,10 @@ def traceloop(messages: Sequence[Message], tools: Any, answer: Message, counts: 
     for name, inner in (("prompt", messages), ("completion", [answer])):
         for index, message in enumerate(inner):
             told |= _traceloop_message(f"gen_ai.{name}.{index}", message)
-    for index, tool in enumerate(tools or ()):
+    for index, schema in enumerate(tools or ()):
         told |= {
             f"llm.request.functions.{index}.{key}": value if isinstance(value, str) else json.dumps(value)
-            for key, value in tool["function"].items()
+            for key, value in schema["function"].items()
         }
     return told
 
@@ -262,3 +262,65 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
     )
     return [(value, key) for key, _ in items] + [place for _, inner in items for place in _places(inner)]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[Span]:
+    """Return spans of any shape: agents, steps, tools and calls below one another, side by side, too late, unfinished."""
+    spans: list[Span] = [agent(at=(0, 100))]
+    for _ in range(draw(st.integers(1, 14))):
+        parent = draw(st.sampled_from(spans))
+        start = draw(st.integers(0, 90))
+        at = (start, None if draw(st.integers(0, 9)) == 0 else start + draw(st.integers(0, 20)))
+        match draw(st.sampled_from(["agent", "step", "tool", "call", "call", "call", "embedding", "root"])):
+            case "agent":
+                spans.append(agent(at=at, parent=parent))
+            case "step":
+                spans.append(span({"traceloop.span.kind": "task"}, at=at, parent=parent))
+            case "tool":
+                spans.append(tool(draw(st.sampled_from("ab")), at=at, parent=parent))
+            case "embedding":
+                spans.append(span({"gen_ai.operation.name": "embeddings"}, at=at, parent=parent))
+            case "root":
+                spans.append(agent(at=at, trace=f"{draw(st.integers(1, 3)):032x}"))
+            case _:
+                told = draw(st.sampled_from([{}, {"gen_ai.conversation.id": "a"}, {"session.id": "b"}, CONTENT]))
+                spans.append(chat(draw(st.integers(1, 300)), draw(st.integers(0, 20)), told, at=at, parent=parent))
+    return spans
+
+
+CONTENT = genai([{"role": "user", "content": "How is it?"}], None, {"role": "assistant", "content": "So."}, (1, 1))
+del CONTENT["gen_ai.usage.input_tokens"], CONTENT["gen_ai.usage.output_tokens"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(), st.randoms())
+def test_spans_of_any_shape_give_valid_traces_of_all_their_calls(spans: list[Span], random: Random) -> None:
+    """What is read is validated; here, that no call is lost or told twice, whatever the order of the spans."""
+    calls = {one["spanId"]: one for one in spans if one["name"].startswith("chat")}
+    parents = {one["spanId"]: one.get("parentSpanId") for one in spans}
+    within = [one for one in calls if _stands_within(parents[one], parents, calls)]
+    shuffled = spans.copy()
+    random.shuffle(shuffled)
+
+    try:
+        members = members_of(file_of(*spans))
+    except TraceError:
+        assert not calls
+        return
+
+    found = [call for member in members for call in member.trace.calls()]
+    assert len(calls) - len(within) <= len(found) <= len(calls)
+    assert within or sorted(call.prompt_tokens for call in found) == sorted(map(_prompt_tokens, calls.values()))
+    assert [member.trace for member in members_of(file_of(*shuffled))] == [member.trace for member in members]
+
+
+def _stands_within(above: str | None, parents: Mapping[str, str | None], calls: Mapping[str, Span]) -> bool:
+    while above is not None and above not in calls:
+        above = parents[above]
+    return above is not None
+
+
+def _prompt_tokens(call: Span) -> int:
+    (told,) = [one["value"] for one in call["attributes"] if one["key"] == "gen_ai.usage.input_tokens"]
+    return int(told["intValue"])
