@@ -11,7 +11,7 @@ from rotoscope.traces import load
 from scripts.dataset import figures, tables
 from scripts.dataset.figures import Figures, figures_of
 from scripts.dataset.patterns import PATTERNS, RUNS
-from scripts.dataset.recording import NAMES, harvest, trace_of
+from scripts.dataset.recording import DONE, NAMES, harvest, trace_of
 from scripts.example_traces.table import FOLDER
 
 ROWS = figures.load()
@@ -109,6 +109,14 @@ def test_prompts_are_instructions_history_and_what_is_new() -> None:
 )
 def test_a_histogram_has_a_place_for_each_part(rates: list[float], bars: str) -> None:
     assert tables.histogram(rates, bins=4) == bars
+
+
+def test_what_rotoscope_record_tells_of_a_run_is_understood() -> None:
+    page = (tables.PAGE.parent / "record.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("rotoscope: [")]
+
+    told = [found.groups() for found in map(DONE.search, lines) if found]
+    assert told == [("1", "3", "0", "12"), ("2", "3", "1", "4"), ("3", "3", "0", "15")]
 
 
 def test_the_article_is_told_as_it_is_printed() -> None:

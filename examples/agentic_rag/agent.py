@@ -167,7 +167,7 @@ async def run(options: argparse.Namespace) -> int:
     """Answer the question of the options; return 0 when the answer is right and cites what was read, else 1."""
     try:
         async with connected(options) as ask:
-            researcher = Researcher(ask, options.task["question"], options.rounds)
+            researcher = Researcher(ask, options.task["question"], max(1, options.rounds))
             answer = await researcher.work()
     except OpenAIError as error:
         print(f"the model cannot be asked: {error}", file=sys.stderr)

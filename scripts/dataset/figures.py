@@ -46,6 +46,10 @@ class Figures:
         return self.hit_tokens / sum(self.isl)
 
     @property
+    def hit_rate_low(self) -> float:
+        return self.hit_tokens_low / sum(self.isl)
+
+    @property
     def hit_rate_cold(self) -> float:
         return self.hit_tokens_cold / sum(self.isl)
 
