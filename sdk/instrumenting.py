@@ -6,7 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rotoscope.recorder.variables import GATEWAY_VARIABLE, PROCESS_VARIABLE, TOKEN_VARIABLE, TOKENIZER_VARIABLE
+from rotoscope.recorder.variables import (
+    FOLDER_VARIABLE,
+    GATEWAY_VARIABLE,
+    PROCESS_VARIABLE,
+    TOKEN_VARIABLE,
+    TOKENIZER_VARIABLE,
+)
 from rotoscope.sdk import recordings
 from rotoscope.sdk.gateways import Gateway, NoGateway, gateway_at, gateway_of, named_in
 from rotoscope.sdk.runs import Recording
@@ -55,7 +61,10 @@ def _chosen(gateway: str | None, folder: Path | str | None, tokenizer: str | Non
 def recording_by_environment(environment: Mapping[str, str]) -> Recording | None:
     """Return what records where nobody says so but the environment; raise NoGateway where it is wrong."""
     chosen = gateway_of(environment)
-    return _by_process(environment) if chosen is None else _by_gateway(chosen)
+    if chosen is not None:
+        return _by_gateway(chosen)
+    folder = environment.get(FOLDER_VARIABLE)
+    return _by_process(environment) or (_alone(Path(folder), None) if folder else None)
 
 
 def _by_process(environment: Mapping[str, str]) -> Recording | None:

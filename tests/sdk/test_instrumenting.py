@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rotoscope import instrument, trace_agent
 from rotoscope.sdk import recordings
 from rotoscope.sdk.alone import Alone
 from rotoscope.sdk.gateway_recording import GatewayRecording
+from rotoscope.sdk.instrumenting import recording_by_environment
 from rotoscope.sdk.scopes import current_scope
 from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.sdk.transports.patching import listen, listening
@@ -22,7 +24,7 @@ HERE, THERE = "http://127.0.0.1:8484", "http://127.0.0.1:8585"
 
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("BASE_URL", "GATEWAY", "RUN", "PARENT", "DISABLED", "TOKEN"):
+    for name in ("BASE_URL", "FOLDER", "GATEWAY", "RUN", "PARENT", "DISABLED", "TOKEN"):
         monkeypatch.delenv(f"ROTOSCOPE_{name}", raising=False)
     recordings.record_by(None)
     yield
@@ -65,6 +67,19 @@ def test_with_nothing_that_records_clients_are_heard_for_spans_alone() -> None:
     heard = listening()
     instrument()
     assert listening() is heard
+
+
+def test_folder_of_the_environment_records_where_it_names_no_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTOSCOPE_FOLDER", str(tmp_path))
+    alone = recording_by_environment(os.environ)
+    monkeypatch.setenv("ROTOSCOPE_GATEWAY", HERE)
+
+    assert isinstance(alone, Alone)
+    assert alone.folder == tmp_path
+    alone.close()
+    assert isinstance(recording_by_environment(os.environ), GatewayRecording)
 
 
 def test_folder_that_is_given_records(tmp_path: Path) -> None:
