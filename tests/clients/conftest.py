@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from clients.recorded import Recorded, record_clients
+from clients.recorded import ALONE, Recorded, record_clients
 
 FOLDER = "ROTOSCOPE_CLIENTS"
 """The folder of the clients' environments, set by `make test-clients`."""
@@ -17,14 +17,18 @@ NAMES = "ROTOSCOPE_CLIENT_NAMES"
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Test each client that is named."""
     if "recorded" in metafunc.fixturenames:
-        metafunc.parametrize("recorded", os.environ.get(NAMES, "").split(), indirect=True, scope="session")
+        metafunc.parametrize("recorded", _named(), indirect=True, scope="session")
+
+
+def _named() -> list[str]:
+    """Return the clients to test: each behind a gateway, and recorded by itself."""
+    return [f"{how}{name}" for name in os.environ.get(NAMES, "").split() for how in ("", ALONE)]
 
 
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded | BaseException]:
     """One recorded run of each client, or the error that it ended with."""
-    names = os.environ[NAMES].split()
-    return record_clients(Path(os.environ[FOLDER]).absolute(), names, tmp_path_factory.mktemp("clients"))
+    return record_clients(Path(os.environ[FOLDER]).absolute(), _named(), tmp_path_factory.mktemp("clients"))
 
 
 @pytest.fixture(scope="session")

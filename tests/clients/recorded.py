@@ -1,4 +1,4 @@
-"""One real client behind `rotoscope record` in front of a scripted server: what each of the three saw."""
+"""One real client in front of a scripted server, behind `rotoscope record` or recorded by itself: what each of them saw."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from clients.scripted_server import Seen, scripted_server
 from rotoscope.traces import Trace, load
 
 AGENTS = Path(__file__).parent
+ALONE = "alone:"
+"""Stands before the name of a client that records itself."""
 AT_ONCE = 2
 PATIENCE_S = 300.0
 """Only a client that hangs takes as long."""
@@ -26,6 +28,7 @@ ln "$RECORDINGS"/*.journal.jsonl "$RECORDINGS"/kept.jsonl
 exec "$0" "$@" >"$AGENT_LOG" 2>&1
 """
 """Keep the journal, which goes when the trace is there; the agent's own output holds content and goes elsewhere."""
+QUIETLY = 'exec "$0" "$@" >"$AGENT_LOG" 2>&1'
 OPEN_TERMINAL = """exec "$0" "$@" 0<>"$TERMINAL\""""
 """The first terminal that the first process of a session opens is that of all in it."""
 AGENT_CANARIES = 7
@@ -55,14 +58,16 @@ def record_clients(environments: Path, names: Sequence[str], folder: Path) -> di
 
         async def record(name: str) -> Recorded:
             async with slots:
-                return await _record(name, environments / name / "bin/python", folder / name)
+                client = name.removeprefix(ALONE)
+                python = environments / client / "bin/python"
+                return await _record(client, python, folder / name, is_alone=client != name)
 
         return await asyncio.gather(*map(record, names), return_exceptions=True)
 
     return dict(zip(names, asyncio.run(record_all()), strict=True))
 
 
-async def _record(name: str, python: Path, folder: Path) -> Recorded:
+async def _record(name: str, python: Path, folder: Path, *, is_alone: bool) -> Recorded:
     canaries = [canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
     of_agent, of_server = canaries[:AGENT_CANARIES], canaries[AGENT_CANARIES:]
     words = Words(*of_server)
@@ -71,16 +76,40 @@ async def _record(name: str, python: Path, folder: Path) -> Recorded:
     log = home / "agent.log"
     agent = AGENTS / f"{name.replace('-', '_')}_agent.py"
     async with scripted_server(Script(words), says_in_errors=words.error) as server:
-        status, said = await record_command(
-            [str(python), str(agent)],
-            upstream=f"{server.url}/v1",
-            folder=folder / "recordings",
-            environment=environment(home) | {"CLIENT_CANARIES": " ".join(of_agent), "AGENT_LOG": str(log)},
-        )
+        variables = environment(home) | {"CLIENT_CANARIES": " ".join(of_agent), "AGENT_LOG": str(log)}
+        recordings = folder / "recordings"
+        if is_alone:
+            status, said = await _record_itself(
+                python, agent, server=server.url, folder=recordings, environment=variables
+            )
+        else:
+            command = [str(python), str(agent)]
+            upstream = f"{server.url}/v1"
+            status, said = await record_command(command, upstream=upstream, folder=recordings, environment=variables)
     agent_said = log.read_text()[-4000:] if log.exists() else "the agent was not started"
     assert status == 0, f"{said.decode()}\n{agent_said}"
     (path,) = (folder / "recordings").glob("*.trace.json")
     return Recorded(name, load(path), server.seen, folder / "recordings", said, canaries)
+
+
+async def _record_itself(
+    python: Path, agent: Path, *, server: str, folder: Path, environment: Mapping[str, str]
+) -> tuple[int, bytes]:
+    """Let an agent record itself; return its exit status, and nothing, as it says nothing of that by itself."""
+    packages = [str(AGENTS.parents[1] / "src"), *(path for path in sys.path if path.endswith("site-packages"))]
+    variables = {"RECORDINGS": str(folder), "SERVER": server, "PACKAGES": os.pathsep.join(packages)}
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", QUIETLY, str(python), str(AGENTS / "alone.py"), str(agent)),
+        cwd=environment["HOME"],
+        env={**environment, **variables},
+        stdin=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return await asyncio.wait_for(process.wait(), PATIENCE_S), b""
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 async def record_command(
