@@ -19,7 +19,7 @@ from rotoscope.sdk import forks, recordings
 from rotoscope.sdk.conventions import EXECUTE_TOOL, INVOKE_AGENT
 from rotoscope.sdk.recordings import open_agents
 from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
-from rotoscope.sdk.spans import Span, begin_span
+from rotoscope.sdk.spans import Span, begin_span, counts
 from rotoscope.sdk.wrapping import Opener, wrapped
 
 T = TypeVar("T", bound="Callable[..., Any] | classmethod[Any, Any, Any]")
@@ -122,18 +122,29 @@ class _Agent(_Inside):
 
 
 def _open_agent(name: str) -> _Agent:
-    span, above = begin_span(INVOKE_AGENT, name), current_scope() or recordings.scope_of_parent()
+    span = begin_span(INVOKE_AGENT, name)
+    try:
+        scope, ends, region = _stand()
+    except Exception as error:  # noqa: BLE001 - the agent must not be hurt, and has its span all the same
+        counts.fail(error)
+        return _Agent(None, span, ends=None)
+    return _Agent(scope, span, ends=ends, region=region)
+
+
+def _stand() -> tuple[Scope | None, Line | None, str]:
+    """Give an agent its place: what it is inside of, the line that ends with it if any does, and that one's region."""
+    above = current_scope() or recordings.scope_of_parent()
     if above is None:
         run = recordings.begin_run()
         line = None if run is None else Line(run)
-        return _Agent(None if line is None else Scope(line), span, ends=line)
+        return None if line is None else Scope(line), line, ""
     if above.is_branch:
         above.is_branch = False
-        return _Agent(Scope(above.line, above), span, ends=None)
+        return Scope(above.line, above), None, ""
     above.called()
     region = secrets.token_hex(8)
     line = above.line.fork(region, clock())
-    return _Agent(Scope(line, above), span, ends=line, region=region)
+    return Scope(line, above), line, region
 
 
 def _agent_opener(name: str) -> Opener:
@@ -152,11 +163,11 @@ class _Tool(_Inside):
     def end(self, error: BaseException | None) -> None:
         if self._forks != forks.depth:
             return
-        scope = self._started
-        if scope is not None and not scope.has_calls:
-            scope.line.tell(ToolMark(self._name, scope.line.name, self._start_s, clock()))
+        end_s, scope = clock(), self._started
         if self._span is not None:
             self._span.end(error)
+        if scope is not None and not scope.has_calls:
+            scope.line.tell(ToolMark(self._name, scope.line.name, self._start_s, end_s))
 
 
 def _open_tool(name: str) -> _Tool:

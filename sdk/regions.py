@@ -33,7 +33,7 @@ class _Block:
         try:
             self._begin()
         except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
-            counts.lose(failure)
+            counts.fail(failure)
         return self
 
     def __exit__(
@@ -44,7 +44,7 @@ class _Block:
         try:
             self._end(error)
         except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
-            counts.lose(failure)
+            counts.fail(failure)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -105,12 +105,12 @@ class Branch(_Block):
         self._span: Span | None = None
 
     def _begin(self) -> None:
-        scope = self._of.fork()
-        if scope is not None:
-            self._token = enter(scope)
         self._span = begin_span(BRANCH, self._name, parent=self._of.span)
         if self._span is not None:
             self._span.attach()
+        scope = self._of.fork()
+        if scope is not None:
+            self._token = enter(scope)
 
     def _end(self, error: BaseException | None) -> None:
         if self._span is not None:

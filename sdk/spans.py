@@ -32,11 +32,12 @@ class Span(Protocol):
 
 
 class Counts:
-    """How many spans are open, and how many were lost."""
+    """How many spans are open, how many were lost, and how often something around an agent or tool went wrong."""
 
     def __init__(self) -> None:
         self.open = 0
         self.lost = 0
+        self.failed = 0
         self._is_told_at_exit = False
 
     def begin(self) -> None:
@@ -49,19 +50,29 @@ class Counts:
         """Count a span that could not be made or ended, and tell the first time. Never raises."""
         self.lost += 1
         if self.lost == 1:
-            with contextlib.suppress(Exception):  # at the limit of recursion even this
-                self._tell_at_exit()
-                _log.warning("spans are lost: %s", type(error).__name__)
+            self._say("spans are lost: %s", error)
+
+    def fail(self, error: Exception) -> None:
+        """Count what a recording failed to take in, and tell the first time. Never raises."""
+        self.failed += 1
+        if self.failed == 1:
+            self._say("what agents do is not recorded: %s", error)
 
     def begin_in_child(self) -> None:
         """Forget what the process counted that this one was forked from."""
-        self.open = self.lost = 0
+        self.open = self.lost = self.failed = 0
         self._is_told_at_exit = False
+
+    def _say(self, line: str, error: Exception) -> None:
+        with contextlib.suppress(Exception):  # at the limit of recursion even this
+            self._tell_at_exit()
+            _log.warning(line, type(error).__name__)
 
     def _tell_at_exit(self) -> None:
         self._is_told_at_exit = True
         count_at_exit("spans that have not ended", lambda: self.open)
         count_at_exit("spans that were lost", lambda: self.lost)
+        count_at_exit("what agents did and was not recorded", lambda: self.failed)
 
 
 counts = Counts()

@@ -166,7 +166,7 @@ def _begin(opener: Opener) -> Opened | None:
         try:
             opened.attach()
         except Exception as error:  # noqa: BLE001 - the agent must not be hurt
-            counts.lose(error)
+            counts.fail(error)
     return opened
 
 
@@ -176,7 +176,7 @@ def _open(opener: Opener) -> Opened | None:
     try:
         return opener()
     except Exception as error:  # noqa: BLE001 - the agent must not be hurt
-        counts.lose(error)
+        counts.fail(error)
         return None
 
 
@@ -187,11 +187,11 @@ def _end(opened: Opened | None, error: BaseException | None) -> None:
     try:
         opened.detach()
     except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
-        counts.lose(failure)
+        counts.fail(failure)
     try:
         opened.end(error)
     except Exception as failure:  # noqa: BLE001 - the agent must not be hurt
-        counts.lose(failure)
+        counts.fail(failure)
 
 
 def _fail(opened: Opened | None, error: BaseException) -> None:
