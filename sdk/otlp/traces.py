@@ -64,14 +64,14 @@ def read(source: Source, fidelity: Fidelity) -> list[Member]:
 
 
 def _once(spans: Sequence[Span], fidelity: Fidelity) -> list[Span]:
-    """Return spans each once: of one that stands in the file again, the one that has ended, and the last of those."""
+    """Return spans each once, by their starts: of one that stands in the file again, that which ended last."""
     known: dict[Key, Span] = {}
     for span in spans:
         before = known.get(span.key)
         if before is None or (span.end_ns or 0) >= (before.end_ns or 0):
             known[span.key] = span
     fidelity.note(aspects.REPEATED, len(spans) - len(known))
-    return list(known.values())
+    return sorted(known.values(), key=lambda span: (span.start_ns, span.key))
 
 
 def _members(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
