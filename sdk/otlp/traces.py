@@ -64,14 +64,14 @@ def read(source: Source, fidelity: Fidelity) -> list[Member]:
 
 
 def _once(spans: Sequence[Span], fidelity: Fidelity) -> list[Span]:
-    """Return spans each once, by their starts: of one that stands in the file again, that which ended last."""
+    """Return spans each once: of one that stands in the file again, the one that has ended, and the last of those."""
     known: dict[Key, Span] = {}
     for span in spans:
         before = known.get(span.key)
         if before is None or (span.end_ns or 0) >= (before.end_ns or 0):
             known[span.key] = span
     fidelity.note(aspects.REPEATED, len(spans) - len(known))
-    return sorted(known.values(), key=lambda span: (span.start_ns, span.key))
+    return list(known.values())
 
 
 def _members(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
@@ -80,7 +80,7 @@ def _members(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
         by_trace[span.trace_id].append(span)
     ours = {trace_id: told for trace_id, told in by_trace.items() if is_ours(told)}
     fidelity.note(aspects.OURS, len(ours))
-    others = [span for span in spans if span.trace_id not in ours]
+    others = sorted((x for x in spans if x.trace_id not in ours), key=lambda span: (span.start_ns, span.key))
     if not ours:
         return _members_of_others(others, fidelity)
     fidelity.note(aspects.BESIDE_OURS, len(others))

@@ -64,7 +64,7 @@ def test_calls_of_one_trace_whose_parent_is_missing_are_a_run() -> None:
     fidelity = Fidelity()
     missing = agent(at=(0, 9))
     calls = [chat(100 * number, 1, at=(number, number + 0.5), parent=missing) for number in (1, 2)]
-    other = chat(7, 1, at=(1, 2), trace=id_of(5))
+    other = chat(7, 1, at=(1.5, 2), trace=id_of(5))
 
     assert calls_by_run(*calls, other, fidelity=fidelity) == [[100, 200], [7]]
     assert fidelity.counts[aspects.ORPHANS] == 2
