@@ -87,6 +87,7 @@ class Alone:
         self._settle()
         self._is_closed = True
         for kept in list(self._open):
+            kept.cancel_calls()
             self._finish(kept)
         self.flush(_WRITING_S)
         if self._downlinks is not None:

@@ -10,6 +10,7 @@ from rotoscope.recorder.counting import Counted, Uncounted
 from rotoscope.recorder.exchange import Exchange
 from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.recorded_run import Finished, RecordedRun
+from rotoscope.sdk.scopes import clock
 from rotoscope.sdk.turns import Turns
 
 T = TypeVar("T")
@@ -32,7 +33,10 @@ class KeptHere:
         self._called = called
         self._environment = environment
         self._turns = Turns()
+        self._calls: set[CallHere] = set()
+        """Those that are open."""
         self._is_over = False
+        self._is_left = False
 
     def __repr__(self) -> str:
         return f"KeptHere({self._recorded.calls} calls)"
@@ -60,7 +64,8 @@ class KeptHere:
             exchange = recorded.recorder.request(path, body, at_s=at_s, headers=headers, asks_usage=asks_usage)
             recorded.calls += exchange.recorded
             if exchange.listens:
-                return CallHere(self, exchange)
+                self._calls.add(call := CallHere(self, exchange))
+                return call
             recorded.ended(at_s)
             return None
 
@@ -70,12 +75,17 @@ class KeptHere:
         """Do something with the recorder when it is its turn; `otherwise` where the run is over."""
         return self._turns.take(lambda: otherwise if self._is_over else act(), otherwise=otherwise)
 
+    def take_for_call(self, act: Callable[[], T], *, otherwise: T) -> T:
+        """Do the same for a call that has begun: its client gets no more than it asked for, be the run over or not."""
+        return self._turns.take(lambda: otherwise if self._is_left else act(), otherwise=otherwise)
+
     def answered(self, exchange: Exchange, status: int) -> None:
         """Count an answer that has begun."""
         self._recorded.answered += exchange.recorded and status == 200
 
-    def closed(self, at_s: float) -> None:
+    def closed(self, call: CallHere, at_s: float) -> None:
         """Count a request that is over."""
+        self._calls.discard(call)
         self._recorded.ended(at_s)
 
     def called(self) -> None:
@@ -90,6 +100,11 @@ class KeptHere:
         """Take in counts."""
         self.take(lambda: self._recorded.recorder.counted(counts), otherwise=None)
 
+    def cancel_calls(self) -> None:
+        """End the calls that are open, as the process ends and nobody waits for them any more."""
+        for call in list(self._calls):
+            call.cancelled(clock())
+
     def finish(self) -> Finished:
         """Write the trace; what comes later is not in it. Never raises."""
 
@@ -101,7 +116,7 @@ class KeptHere:
 
     def leave(self) -> None:
         """Let go of it in a process that was forked: its journal is that of the other one."""
-        self._is_over = True
+        self._is_over = self._is_left = True
         self._turns.begin_anew()
         with contextlib.suppress(OSError):
             self._recorded.journal.close()
@@ -125,7 +140,7 @@ class CallHere:
 
     def take_back(self) -> None:
         """Take in that the server refused what was added."""
-        self._run.take(self._exchange.take_back, otherwise=None)
+        self._run.take_for_call(self._exchange.take_back, otherwise=None)
 
     def response(self, status: int, content_type: str, at_s: float) -> None:
         """Take in that the answer begins."""
@@ -134,11 +149,11 @@ class CallHere:
             self._exchange.response(status, at_s=at_s, content_type=content_type)
             self._run.answered(self._exchange, status)
 
-        self._run.take(begin, otherwise=None)
+        self._run.take_for_call(begin, otherwise=None)
 
     def chunk(self, data: bytes, at_s: float) -> bytes:
         """Take in some of it and return what the client is to get of that now."""
-        return self._run.take(lambda: self._exchange.chunk(data, at_s=at_s), otherwise=data)
+        return self._run.take_for_call(lambda: self._exchange.chunk(data, at_s=at_s), otherwise=data)
 
     def end(self, at_s: float) -> bytes:
         """Take in that it is whole and return what was still held back."""
@@ -153,12 +168,14 @@ class CallHere:
         self._close(lambda: self._exchange.cancelled(at_s=at_s), None, at_s)
 
     def _close(self, act: Callable[[], T], otherwise: T, at_s: float) -> T:
+        if self._is_closed:
+            return otherwise
+        self._is_closed = True
+
         def close() -> T:
-            self._run.closed(at_s)
+            self._run.closed(self, at_s)
             return act()
 
-        result = self._run.take(close, otherwise=otherwise)
-        if not self._is_closed:
-            self._is_closed = True
-            self._run.called()
+        result = self._run.take_for_call(close, otherwise=otherwise)
+        self._run.called()
         return result

@@ -12,6 +12,8 @@ FOLDER = "ROTOSCOPE_CLIENTS"
 """The folder of the clients' environments, set by `make test-clients`."""
 NAMES = "ROTOSCOPE_CLIENT_NAMES"
 """Which of them to test."""
+OTHER_PROGRAMS = {f"{ALONE}aider"}
+"""Whose agents run a command line, which records nothing by itself."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -22,7 +24,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _named() -> list[str]:
     """Return the clients to test: each behind a gateway, and recorded by itself."""
-    return [f"{how}{name}" for name in os.environ.get(NAMES, "").split() for how in ("", ALONE)]
+    names = os.environ.get(NAMES, "").split()
+    return [f"{how}{name}" for name in names for how in ("", ALONE) if how + name not in OTHER_PROGRAMS]
 
 
 @pytest.fixture(scope="session")

@@ -159,7 +159,8 @@ def agent():
 
 def ran(folder: Path, origin: str, code: str) -> subprocess.CompletedProcess[str]:
     """Run code that records itself, in a process of its own."""
-    command = [sys.executable, "-c", SCRIPT + code, origin, str(folder)]
+    quiet = "ignore::DeprecationWarning"  # of a fork beside threads, from Python 3.12 on
+    command = [sys.executable, "-W", quiet, "-c", SCRIPT + code, origin, str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -193,6 +194,37 @@ def test_who_is_killed_leaves_a_journal(tmp_path: Path, origin: str) -> None:
 
     assert done.returncode == -signal.SIGTERM
     assert sum(type(record).__name__ == "CallEnded" for record in journal.records) == 2
+
+
+LEFT = """
+body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+client = httpx2.Client()
+left = client.send(client.build_request("POST", origin + "/v1/chat/completions", json=body), stream=True)
+pieces = left.iter_raw()
+next(pieces)
+"""
+
+
+def test_a_stream_that_nobody_closes_is_cancelled_as_the_process_ends(tmp_path: Path, origin: str) -> None:
+    assert ran(tmp_path, origin, LEFT).returncode == 0
+
+    (trace,) = traces_in(tmp_path)
+    assert [call.finish_reason for call in trace.calls()] in (
+        ["cancelled"],
+        ["stop"],
+    )  # as much as came with that piece
+    assert [call.completion_tokens > 0 for call in trace.calls()] == [True]
+
+
+def test_a_client_that_goes_on_behind_its_agent_still_gets_no_more_than_it_asked_for(
+    tmp_path: Path, origin: str
+) -> None:
+    @trace_agent
+    def leave(client: httpx2.Client) -> httpx2.Response:
+        return client.send(client.build_request("POST", origin + CHAT, json=STREAMED), stream=True)
+
+    with recorded_alone(tmp_path), httpx2.Client() as client:
+        assert b"usage" not in leave(client).read()
 
 
 FORKED = """
