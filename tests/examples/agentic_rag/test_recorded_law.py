@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def traces(folder: Path) -> list[Trace]:
-    return record_suite("agentic_rag", (SEED, SEED), folder)
+    return record_suite("agentic_rag", (SEED, SEED), folder, "--no-stream")
 
 
 @pytest.fixture(scope="module")

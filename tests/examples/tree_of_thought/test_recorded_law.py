@@ -15,7 +15,7 @@ from rotoscope.traces.model import ToolCall
 from rotoscope.traces.validation import validate
 
 SEED, DEPTH, CANDIDATES, TRIED, KEPT = 3, 2, 3, 2, 2
-SHAPE = ("--depth", str(DEPTH), "--tried", str(TRIED))
+SHAPE = ("--depth", str(DEPTH), "--tried", str(TRIED), "--no-stream")
 
 
 @pytest.fixture(scope="module")
