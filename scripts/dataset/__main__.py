@@ -4,7 +4,7 @@
 
 1. Each pattern is recorded with 30 seeds by `rotoscope record --each`, all as one campaign; runs that are there stay.
 2. All traces are audited.
-3. Two of each pattern are published into examples/traces, the figures of all go beside them, and the tables of
+3. Two of each pattern are published into examples/traces, the figures of all into examples/dataset.jsonl, and the tables of
    docs/dataset.md and of the README there are written anew.
 """
 

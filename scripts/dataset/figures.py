@@ -11,7 +11,7 @@ from rotoscope.traces import Trace
 from rotoscope.traces.analysis.optimum import Assumptions
 from rotoscope.traces.analysis.statistics import TraceStatistics, describe
 
-FILE = Path(__file__).parents[2] / "examples/traces/dataset.jsonl"
+FILE = Path(__file__).parents[2] / "examples/dataset.jsonl"
 PRELOADED = Assumptions()
 """Tokens, no blocks; outputs can be reused; system prompts are cached before the first call, as in the article."""
 COLD = Assumptions(preload=False)
