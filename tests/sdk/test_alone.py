@@ -200,8 +200,6 @@ LEFT = """
 body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
 client = httpx2.Client()
 left = client.send(client.build_request("POST", origin + "/v1/chat/completions", json=body), stream=True)
-pieces = left.iter_raw()
-next(pieces)
 """
 
 
@@ -209,11 +207,7 @@ def test_a_stream_that_nobody_closes_is_cancelled_as_the_process_ends(tmp_path: 
     assert ran(tmp_path, origin, LEFT).returncode == 0
 
     (trace,) = traces_in(tmp_path)
-    assert [call.finish_reason for call in trace.calls()] in (
-        ["cancelled"],
-        ["stop"],
-    )  # as much as came with that piece
-    assert [call.completion_tokens > 0 for call in trace.calls()] == [True]
+    assert [call.finish_reason for call in trace.calls()] == ["cancelled"]
 
 
 def test_a_client_that_goes_on_behind_its_agent_still_gets_no_more_than_it_asked_for(
