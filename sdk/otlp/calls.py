@@ -2,8 +2,8 @@
 
 - A call span within another is the same call (a framework's span around the client's), unless the outer one has several:
   then it is a loop around them. The innermost with usage counts; what it does not tell is taken from the outer one.
-- Two instrumentations may write the same call in two places, of two traces even: spans that tell of the same response,
-  or of the same counts and words while one lies within the other, are the same.
+- Two instrumentations may write the same call in two places, of two traces even: spans that overlap are the same where
+  they tell of the same response or of the same words, and where one lies within the other if they tell of counts alone.
 - Logfire ends the span of a streamed request when the answer begins, and tells of the rest in a span without length.
 """
 
@@ -213,12 +213,13 @@ def _fold_doubles(calls: Sequence[ModelCall], parents: Mapping[Key, Span]) -> li
     """Leave one call of those that two instrumentations tell of."""
     groups: defaultdict[object, list[int]] = defaultdict(list)
     left: dict[int, ModelCall] = {}
+    tellers: dict[int, set[str]] = {}
     for number, call in enumerate(calls):
-        left[number] = call
+        left[number], tellers[number] = call, {call.span.scope}
         for sign in _signs(call):
             groups[sign] = [x for x in groups[sign] if _may_go_on(left[x], call.start_ns)]
         beside = (x for sign in _signs(call) for x in groups[sign])
-        double = next((x for x in beside if _is_same(left[x], call)), None)
+        double = next((x for x in beside if call.span.scope not in tellers[x] and _is_same(left[x], call)), None)
         if double is None:
             for sign in _signs(call):
                 groups[sign].append(number)
@@ -226,6 +227,7 @@ def _fold_doubles(calls: Sequence[ModelCall], parents: Mapping[Key, Span]) -> li
         inner, outer = sorted((left[double], call), key=_length)
         placed = max((inner, outer), key=lambda x: (x.span.key in parents, x is outer))
         left[double] = replace(inner.filled(outer), span=placed.span)
+        tellers[double] |= tellers.pop(number)
         del left[number]
     return sorted(left.values(), key=lambda call: call.start_ns)
 
@@ -237,26 +239,32 @@ def _may_go_on(call: ModelCall, at_ns: int) -> bool:
 def _signs(call: ModelCall) -> list[object]:
     """Return what two spans of one call have in common."""
     signs: list[object] = [call.response_id] if call.response_id else []
-    words = repr((call.said.messages[-1:], call.said.answers)) if call.has_content else ""
-    if call.has_usage or words:
+    if call.has_usage:
         signs.append((call.model, call.usage.prompt_tokens, call.usage.completion_tokens))
+    if call.has_content:
+        signs.append((call.model, repr(call.said.messages[-1].get("content"))))
     return signs
 
 
 def _is_same(one: ModelCall, other: ModelCall) -> bool:
-    """Tell whether two calls with something in common are one: they are told of by two, one within the other."""
-    if one.response_id and one.response_id == other.response_id:
-        return one.start_ns <= (other.end_ns or other.start_ns) and other.start_ns <= (one.end_ns or other.start_ns)
-    if one.span.scope == other.span.scope or (one.response_id and other.response_id):
-        return False
-    if one.has_content and other.has_content and not _says_alike(one.said, other.said):
-        return False
+    """Tell whether two calls with something in common, told of by two instrumentations, are one."""
+    if one.response_id and other.response_id:
+        return one.response_id == other.response_id and _overlap(one, other)
+    if one.has_content and other.has_content:
+        return _says_alike(one, other) and _overlap(one, other)
     return _is_within(one, other) or _is_within(other, one)
 
 
-def _says_alike(one: Said, other: Said) -> bool:
-    texts = [[message.get("content") or "" for message in (*x.messages[-1:], *x.answers)] for x in (one, other)]
-    return texts[0] == texts[1]
+def _says_alike(one: ModelCall, other: ModelCall) -> bool:
+    """Tell whether the last message and the answers of two calls are the same, as far as both heard them."""
+    asked = [x.said.messages[-1].get("content") or "" for x in (one, other)]
+    heard = [[answer.get("content") or "" for answer in x.said.answers] for x in (one, other)]
+    heard_less = one.was_left or other.was_left or not (heard[0] and heard[1])
+    return asked[0] == asked[1] and (heard_less or heard[0] == heard[1])
+
+
+def _overlap(one: ModelCall, other: ModelCall) -> bool:
+    return _may_go_on(one, other.start_ns) and _may_go_on(other, one.start_ns)
 
 
 def _is_within(inner: ModelCall, outer: ModelCall) -> bool:

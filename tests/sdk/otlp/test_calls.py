@@ -141,6 +141,30 @@ def test_each_of_two_instrumentations_tells_of_each_of_two_calls_at_the_same_tim
     assert {call.span.span_id for call in found.calls} == {one["spanId"] for one in outer}
 
 
+def test_equal_calls_at_the_same_time_are_each_told_of_twice() -> None:
+    outer = [chat(100, 5, said("Hi."), at=(1, 4)) for _ in range(3)]
+    inner = [span(openinference("Hi.", 100), at=(2, 3), trace=OTHER) for _ in range(3)]
+
+    found = folded(outer, inner)
+
+    assert {call.span.span_id for call in found.calls} == {one["spanId"] for one in outer}
+
+
+def test_a_stream_that_was_left_is_one_though_one_heard_more_of_it_and_longer() -> None:
+    left = {"gen_ai.request.stream": True, **said("Count.")}
+    heard = {**openinference("Count."), "llm.output_messages.0.message.content": "number 0, number"}
+
+    found = folded([chat(None, None, left, at=(1, 3))], [span(heard, at=(2, 3.5), trace=OTHER)])
+
+    assert len(found.calls) == 1
+
+
+def test_a_call_is_one_though_only_one_instrumentation_has_its_usage() -> None:
+    (call,) = folded([chat(100, 5, said("Hi."), at=(1, 4))], [span(openinference("Hi."), at=(2, 3), trace=OTHER)]).calls
+
+    assert call.usage.prompt_tokens == 100
+
+
 def test_what_logfire_tells_behind_a_stream_is_of_the_stream() -> None:
     top = agent(at=(0, 9))
     request = chat(None, None, said("Hi."), at=(1, 1.5), parent=top)
