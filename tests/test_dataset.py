@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from rotoscope.traces import load
 from scripts.dataset import figures, tables
 from scripts.dataset.figures import Figures, figures_of
 from scripts.dataset.patterns import PATTERNS, RUNS
-from scripts.dataset.recording import DONE, NAMES, harvest, trace_of
+from scripts.dataset.recording import Ended, trace_of
 from scripts.example_traces.table import FOLDER
 
 ROWS = figures.load()
@@ -113,10 +112,25 @@ def test_a_histogram_has_a_place_for_each_part(rates: list[float], bars: str) ->
 
 def test_what_rotoscope_record_tells_of_a_run_is_understood() -> None:
     page = (tables.PAGE.parent / "record.md").read_text()
-    lines = [line for line in page.splitlines() if line.startswith("rotoscope: [")]
 
-    told = [found.groups() for found in map(DONE.search, lines) if found]
-    assert told == [("1", "3", "0", "12"), ("2", "3", "1", "4"), ("3", "3", "0", "15")]
+    told = [ended for ended in map(Ended.told_in, page.splitlines()) if ended]
+    assert [(one.of_all, one.run, one.status, one.calls, one.trace.name) for one in told] == [
+        ("1 of 3", 1, 0, 12, "run-0001.trace.json"),
+        ("2 of 3", 3, 1, 4, "run-0002.trace.json"),
+        ("3 of 3", 2, 0, 15, "run-0003.trace.json"),
+    ]
+
+
+@pytest.mark.parametrize(("status", "stays"), [(0, True), (1, True), (143, False), (-15, False)])
+def test_a_run_that_was_cut_short_is_not_kept(status: int, stays: bool, tmp_path: Path) -> None:
+    recorded = tmp_path / "run-0001.trace.json"
+    recorded.write_text("{}")
+    ended = Ended.told_in(f"rotoscope: [1 of 30] line 7, exit status {status}: 12 calls, 3 prompt tokens: {recorded}")
+    assert ended is not None
+
+    ended.keep(tmp_path)
+
+    assert trace_of(tmp_path, 7).exists() == stays
 
 
 def test_the_article_is_told_as_it_is_printed() -> None:
@@ -128,21 +142,3 @@ def test_the_article_is_told_as_it_is_printed() -> None:
         "iterative_research": "24.4%",
         "tree_of_thought": "28.8%",
     }
-
-
-def test_traces_get_the_numbers_of_their_runs_and_a_file_is_taken_once(tmp_path: Path) -> None:
-    new, kept = tmp_path / "new", tmp_path / "kept"
-    for folder in (new / "traces", kept):
-        folder.mkdir(parents=True)
-    for name, text in (("run-0001", "third"), ("run-0002", "first")):
-        (new / "traces" / f"{name}.trace.json").write_text(text)
-    lines = [{"trace": f"run-000{n}.trace.json", "run": run} for n, run in ((1, "3"), (2, "1"), (3, "2"))]
-    (new / NAMES).write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    harvest(new, kept)
-    harvest(new, kept)
-
-    assert trace_of(kept, 3).read_text() == "third"
-    assert trace_of(kept, 1).read_text() == "first"
-    assert not trace_of(kept, 2).exists()
-    assert not (new / NAMES).exists()

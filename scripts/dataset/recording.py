@@ -6,9 +6,9 @@ Runs whose traces are there are not recorded again, so that a recording that was
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Collection
@@ -26,9 +26,9 @@ from scripts.example_traces.counting import CountingServer
 
 ROOT = Path(__file__).parents[2]
 CAMPAIGN = "dataset"
-CAMPAIGNS, NAMES, LOG = "campaigns", "names.jsonl", "agents.log"
-"""Where the key of the campaign is while all is recorded, which run became which trace, and what the agents print."""
-DONE = re.compile(r"\[(\d+) of (\d+)\] line \d+, exit status (\d+): (\d+) calls")
+CAMPAIGNS, LOG = "campaigns", "agents.log"
+"""Where the key of the campaign is while all is recorded, and what the agents print."""
+ENDED = re.compile(r"\[(\d+ of \d+)\] line (\d+), exit status (-?\d+): (\d+) calls.*: (\S.*\.trace\.json)$")
 RUN_AGENT = 'exec "$0" "$@" >>"$AGENTS_LOG" 2>&1'
 
 
@@ -54,18 +54,16 @@ class Settings:
 
 async def record(pattern: Pattern, settings: Settings) -> int:
     """Record the runs of a pattern that are not there yet; return how many of those ended with another status than 0."""
-    folder, new = settings.traces_of(pattern), settings.new(pattern)
-    for path in (folder, new):
-        path.mkdir(parents=True, exist_ok=True)
-    harvest(new, folder)
-    missing = [run for run in range(1, RUNS + 1) if not trace_of(folder, run).exists()]
+    kept, new = settings.traces_of(pattern), settings.new(pattern)
+    kept.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(new, ignore_errors=True)  # what is left of runs that were cut short
+    missing = [run for run in range(1, RUNS + 1) if not trace_of(kept, run).exists()]
     if not missing:
         return 0
     server = CountingServer(answer, speed=settings.speed)
     async with serving(server):
         failed = await _record(pattern, missing, f"{server.url}/v1", settings)
-    harvest(new, folder)
-    lost = [run for run in missing if not trace_of(folder, run).exists()]
+    lost = [run for run in missing if not trace_of(kept, run).exists()]
     if lost:
         raise RunFailed(f"{pattern.name}: no trace of runs {lost}, see {settings.folder / LOG}; make dataset goes on")
     return failed
@@ -76,25 +74,35 @@ def trace_of(folder: Path, run: int) -> Path:
     return folder / f"run-{run:02}.trace.json"
 
 
-def harvest(new: Path, folder: Path) -> None:
-    """Move what was recorded to where it stays, by the numbers of the runs."""
-    names = new / NAMES
-    if not names.exists():
-        return
-    for line in map(json.loads, names.read_text(encoding="utf-8").splitlines()):
-        recorded = new / "traces" / line["trace"]
-        if recorded.exists():
-            recorded.rename(trace_of(folder, int(line["run"])))
-    names.unlink()  # the numbers of files are given out again
+@dataclass(frozen=True)
+class Ended:
+    """What `rotoscope record` tells of a run."""
+
+    of_all: str
+    run: int
+    status: int
+    calls: int
+    trace: Path
+
+    @classmethod
+    def told_in(cls, line: str) -> Ended | None:
+        """Return what a line tells, None where it tells of no run."""
+        found = ENDED.search(line)
+        if found is None:
+            return None
+        return cls(found[1], int(found[2]), int(found[3]), int(found[4]), Path(found[5]))
+
+    def keep(self, folder: Path) -> None:
+        """Move the trace to where it stays; that of a run which a signal ended is left."""
+        if self.status in (0, 1):
+            self.trace.rename(trace_of(folder, self.run))
 
 
 async def _record(pattern: Pattern, runs: Collection[int], url: str, settings: Settings) -> int:
-    """Run `rotoscope record` and show how far it is."""
-    new = settings.new(pattern)
+    """Run `rotoscope record` and show how far it is; return how many runs failed."""
     options = ["--each", "-", "--jobs", str(settings.jobs), "--measure", "--campaign", CAMPAIGN]
-    options += ["--names", str(new / NAMES), "-o", str(new / "traces")]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "rotoscope", "record", *options, "--"),
+        *(sys.executable, "-m", "rotoscope", "record", *options, "-o", str(settings.new(pattern)), "--"),
         *("sh", "-c", RUN_AGENT, sys.executable, *pattern.arguments),
         cwd=ROOT,
         env=environment(url, os.environ)
@@ -107,23 +115,24 @@ async def _record(pattern: Pattern, runs: Collection[int], url: str, settings: S
     process.stdin.write("\n".join(lines).encode())
     process.stdin.close()
     try:
-        return await _watched(pattern, process)
+        return await _watched(pattern, process, settings)
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
-            await process.wait()
+            await process.communicate()
 
 
-async def _watched(pattern: Pattern, process: asyncio.subprocess.Process) -> int:
-    """Say how many runs are done as they end; return how many failed. What is said besides is passed on."""
+async def _watched(pattern: Pattern, process: asyncio.subprocess.Process, settings: Settings) -> int:
+    """Keep each trace and say how many runs are done as they end; what is said besides is passed on."""
     failed = 0
     assert process.stderr is not None
     async for line in process.stderr:
         text = line.decode().strip()
-        if done := DONE.search(text):
-            failed += done[3] != "0"
-            print(f"{pattern.name}: {done[1]} of {done[2]} recorded, {done[4]} calls", flush=True)
+        if ended := Ended.told_in(text):
+            ended.keep(settings.traces_of(pattern))
+            failed += ended.status != 0
+            print(f"{pattern.name}: {ended.of_all} recorded, {ended.calls} calls", flush=True)
         else:
             print(f"{pattern.name}: {text.removeprefix('rotoscope: ')}", flush=True)
     await process.wait()
