@@ -44,7 +44,7 @@ class Alone:
         `asks_usage` lets response streams be asked for their usage where the client does not ask.
         """
         self.folder = folder
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what the garbage collector closes in the midst of it may come back here
         self._campaign = _numbered_in_turn(Campaign())
         self._numbers = Numbers(folder)
         self._counting = None if tokenizer is None else CountingThread(tokenizer)
@@ -107,7 +107,7 @@ class Alone:
             return
         atexit.unregister(self.close)
         self._is_closed = True
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what the garbage collector closes in the midst of it may come back here
         self._ending.clear()
         uplink = None
         if self._downlinks is not None:

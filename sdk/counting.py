@@ -44,7 +44,7 @@ class CountingThread:
         self._load = load
         self._queue: queue.SimpleQueue[HandsOutTexts | threading.Event] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what the garbage collector closes in the midst of it may come back here
 
     @property
     def name(self) -> str:

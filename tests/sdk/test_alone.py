@@ -108,6 +108,31 @@ def test_what_was_recorded_is_told_in_a_line(tmp_path: Path, origin: str, caplog
     assert "secret" not in caplog.text
 
 
+def test_nothing_that_anyone_said_is_kept_or_logged(
+    tmp_path: Path, origin: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "rotoscope")
+    kanari = "kanari0123456789"
+    said = {"model": kanari, "messages": [{"role": "user", "content": kanari}], "user": kanari}
+    headers = {"authorization": kanari, "x-session-id": kanari}
+    kept: list[bytes] = []
+
+    @trace_agent(name=kanari)
+    def ask() -> None:
+        for path in (f"{CHAT}?{kanari}", "/v1/messages", f"/{kanari}/messages/batches", f"/{kanari}"):
+            for body in (said, {"content": kanari}):
+                httpx2.post(origin + path, json=body, headers=headers)
+        kept.extend(path.read_bytes() for path in tmp_path.iterdir())
+
+    with recorded_alone(tmp_path, tokenizer=Tokenizer("o200k_base")):
+        ask()
+    kept.extend(path.read_bytes() for path in tmp_path.iterdir())
+
+    assert len(kept) == 2
+    assert kanari.encode() not in b"".join(kept)
+    assert kanari not in caplog.text
+
+
 def test_nothing_of_ours_is_told_to_the_server(tmp_path: Path) -> None:
     async def tell(request: web.Request) -> web.StreamResponse:
         return web.json_response({"choices": [], "told": [name.lower() for name in request.headers]})
