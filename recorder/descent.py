@@ -103,14 +103,16 @@ def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told, i
     waiting = _Waiting(is_alike)
     for conversation in known:
         if conversation.number != root:
-            conversation.parent, conversation.evidence = (
-                _told(conversation, mains, told)
-                or _named(conversation, known, mains, waiting)
-                or _forked(conversation)
-                or waiting.find(conversation)
-                or _same_line(conversation, mains)
-                or (root, None if conversation.first.opened.parent is None else "time")
-            )
+            found = _told(conversation, mains, told)
+            if found is None and conversation.calls:
+                found = (
+                    _named(conversation, known, mains, waiting)
+                    or _forked(conversation)
+                    or waiting.find(conversation)
+                    or _same_line(conversation, mains)
+                    or (root, None if conversation.first.opened.parent is None else "time")
+                )
+            conversation.parent, conversation.evidence = found or (root, None)  # agents of a run that nobody began
             if conversation.parent == conversation.number:
                 conversation.parent = root
         if conversation.calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from contextvars import Token
 from types import TracebackType
@@ -15,6 +16,11 @@ from rotoscope.sdk.spans import Span, begin_span, counts
 
 if TYPE_CHECKING:
     from rotoscope.traces.model import WaitKind
+
+_log = logging.getLogger(__name__)
+
+_KINDS = ("think", "human", "agent")
+"""As `WaitKind` has them, which is not loaded for this."""
 
 
 class _Block:
@@ -124,7 +130,7 @@ class Waiting(_Block):
     """Time that is no tool."""
 
     def __init__(self, kind: WaitKind) -> None:
-        self._kind: WaitKind = kind
+        self._kind: WaitKind = kind if kind in _KINDS else _unknown()
         self._line: Line | None = None
         self._start_s = 0.0
 
@@ -135,6 +141,12 @@ class Waiting(_Block):
     def _end(self, error: BaseException | None) -> None:
         if self._line is not None:
             self._line.tell(WaitMark(self._kind, self._line.name, self._start_s, clock()))
+
+
+def _unknown() -> WaitKind:
+    """Tell that a wait is of no known kind, but not of which, as that may be anything, and return what it is taken for."""
+    _log.warning("a wait is of no known kind, such as 'human': it is taken for one of thinking")
+    return "think"
 
 
 def parallel(name: str = "") -> Parallel:

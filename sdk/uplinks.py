@@ -216,17 +216,26 @@ class Joined:
         """Let all that has no other run be of the one of a name, empty for that of calls outside of every agent."""
         self.uplink = uplink
         self._run = RunAlone(KeptElsewhere(uplink, run), run)
-        self._calls = Calls(lambda: self._run, asks_usage=asks_usage)
+        self._led_to = os.environ.get(RUN_VARIABLE, "")
+        self._calls = Calls(self._run_now, asks_usage=asks_usage)
 
     def __repr__(self) -> str:
         return "Joined()"
 
     def begin_run(self) -> RunAlone:
         """Take part in the run, as whatever begins here does."""
-        return self._run
+        return self._run_now()
 
     def join_run(self) -> RunAlone:
         """Take part in the run."""
+        return self._run_now()
+
+    def _run_now(self) -> RunAlone:
+        """Return the run that the environment leads to, which a spawned process is told after it began to record."""
+        name = os.environ.get(RUN_VARIABLE, "")
+        if name and name != self._led_to:
+            self._led_to = name
+            self._run = RunAlone(KeptElsewhere(self.uplink, name), name)
         return self._run
 
     def flush(self, timeout_s: float) -> None:

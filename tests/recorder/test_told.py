@@ -182,6 +182,24 @@ def test_who_forks_without_a_call_has_a_branch() -> None:
     ]
 
 
+def test_agents_that_follow_one_another_and_only_fork_are_in_the_root() -> None:
+    agent = ToldAgent()
+    for number in range(2):
+        outer, inner = f"outer {number}", f"inner {number}"
+        agent.fork(outer, f"region {number}", 10 * number, inner)
+        agent.call(inner, 10 * number + 1, 10 * number + 2, parent=outer)
+        agent.join(f"region {number}", 10 * number + 3)
+
+    assert [x for x in told(agent.close()) if x[0] in ("start", "call", "end")] == [
+        ("start", None, 0, 1, "own"),
+        ("call", (0, 0), 0),
+        ("end", None, 0),
+        ("start", None, 1, 1, "own"),
+        ("call", (1, 0), 1),
+        ("end", None, 1),
+    ]
+
+
 def test_a_branch_that_only_forks_stands_between_its_parent_and_its_branches() -> None:
     agent = ToldAgent()
     agent.call("root", 0, 1)

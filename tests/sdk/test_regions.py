@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from sdk_doubles import BrokenRecording, Spans, provided_by, recorded_by
 
 from rotoscope import parallel, trace_agent, trace_tool, wait
+from rotoscope.recorder.marks import Mark, WaitMark
+from rotoscope.sdk.scopes import Line, Scope, enter, leave
 from rotoscope.sdk.spans import counts
 
 
@@ -56,3 +61,47 @@ def test_error_in_a_block_is_told_of_its_spans_and_passes() -> None:
 def test_blocks_outside_of_every_agent_do_nothing() -> None:
     with parallel() as fan, fan.branch(), wait():
         assert step() == 1
+
+
+class Told:
+    """A run that keeps what it is told."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self.marks: list[Mark] = []
+
+    def tell(self, mark: Mark) -> None:
+        self.marks.append(mark)
+
+    def end(self) -> None:
+        pass
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+
+@contextmanager
+def inside_of_a_run() -> Iterator[list[Mark]]:
+    run = Told()
+    token = enter(Scope(Line(run)))
+    yield run.marks
+    leave(token)
+
+
+@pytest.mark.parametrize("kind", ["secret reason", ["secret reason"], None, 7])
+def test_a_wait_of_a_kind_that_there_is_not_is_told_as_thinking(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with inside_of_a_run() as marks, wait(kind):
+        pass
+
+    assert [mark.kind for mark in marks if isinstance(mark, WaitMark)] == ["think"]
+    assert "no known kind" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["think", "human", "agent"])
+def test_a_wait_is_told_by_its_kind(kind: Any) -> None:
+    with inside_of_a_run() as marks, wait(kind):
+        pass
+
+    assert [mark.kind for mark in marks if isinstance(mark, WaitMark)] == [kind]

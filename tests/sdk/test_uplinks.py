@@ -35,3 +35,11 @@ def test_environment_leads_to_a_process_and_a_run() -> None:
 
     assert recording.join_run().environment() == environment
     assert joined({}) is None
+
+
+def test_the_run_is_that_of_the_environment_when_an_agent_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Joined(Uplink(NOWHERE))
+    monkeypatch.setenv("ROTOSCOPE_RUN", "a run")
+
+    assert recording.join_run().environment()["ROTOSCOPE_RUN"] == "a run"
+    assert recording.begin_run().environment()["ROTOSCOPE_RUN"] == "a run"
