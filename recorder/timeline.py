@@ -9,7 +9,7 @@ the region's; so nothing is counted twice.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
@@ -184,10 +184,20 @@ class Timeline:
 
     def _tell_below(self, region: Region) -> None:
         """Write what the agent told of a region's branches, joins below it included, and of their parent's branch."""
+        telling = [self._tell_within(region)]
+        while telling:  # agents that hand on to one another go deeper than a stack does
+            inner = next(telling[-1], None)
+            if inner is None:
+                telling.pop()
+            else:
+                telling.append(self._tell_within(inner))
+
+    def _tell_within(self, region: Region) -> Iterator[Region]:
+        """Write it of a region; yield those below it, of which it is to be written before this goes on."""
         for index in range(len(region.conversations)):
             branch = region.number, index
             for inner in [x for x in self.open[branch] if x.joined is not None]:
-                self._tell_below(inner)
+                yield inner
                 self._close(inner)
             self._tell(branch, inf)
         self._tell(region.branch, self._end_ms(region))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -10,10 +11,30 @@ from rotoscope.recorder.counting import Counted, Uncounted
 from rotoscope.recorder.exchange import Exchange
 from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.recorded_run import Finished, RecordedRun
+from rotoscope.sdk.account import count_at_exit
 from rotoscope.sdk.scopes import clock
 from rotoscope.sdk.turns import Turns
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+
+class _Lateness:
+    """Counts the calls of tasks and threads that outlive the outermost agent: the trace of their run is written."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def count(self) -> None:
+        """Count one, and tell of the first."""
+        self.calls += 1
+        if self.calls == 1:
+            count_at_exit("calls that were made after their run had ended", lambda: self.calls)
+            _log.warning("a call was not recorded: the outermost agent had returned before it was made")
+
+
+_lateness = _Lateness()
 
 
 class KeptHere:
@@ -58,6 +79,8 @@ class KeptHere:
     ) -> CallHere | None:
         """Take in a request as it is sent; None where its answer need not be heard."""
         recorded = self._recorded
+        if self._is_over:
+            _lateness.count()
 
         def begin() -> CallHere | None:
             recorded.began(at_s)

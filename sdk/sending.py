@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 MOST_WAITING = 20_000
 """Marks that wait to be sent; more are dropped."""
+MOST_WAITING_WITH_ENDS = 2 * MOST_WAITING
+"""Marks and ends of runs together; a run whose end is dropped ends where it is recorded, once nothing comes of it."""
 MOST_AT_ONCE = 150
 LINGER_S = 0.05
 """How long a batch waits for more."""
@@ -75,8 +77,8 @@ class Sender:
     def put(self, run: str, mark: Mark | None) -> None:
         """Send a mark of a run, or its end. Never raises."""
         try:
-            if mark is not None and self._queue.qsize() >= MOST_WAITING:
-                self._drop(1, "more is told than can be sent")
+            if self._queue.qsize() >= (MOST_WAITING_WITH_ENDS if mark is None else MOST_WAITING):
+                self._drop(0 if mark is None else 1, "more is told than can be sent")
                 return
             self._queue.put((run, mark))
             if self._thread is None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +200,26 @@ def test_agents_that_follow_one_another_and_only_fork_are_in_the_root() -> None:
         ("call", (1, 0), 1),
         ("end", None, 1),
     ]
+
+
+def test_agents_may_begin_one_another_deeper_than_a_stack_goes() -> None:
+    agent, depth = ToldAgent(), 120
+    for number in range(depth):
+        agent.call(str(number), 2 * number, 2 * number + 1)
+        agent.fork(str(number), f"region {number}", 2 * number + 1, str(number + 1))
+    agent.call(str(depth), 2 * depth, 2 * depth + 1)
+    for number in reversed(range(depth)):
+        agent.join(f"region {number}", 2 * depth + 2)
+    agent.call("0", 2 * depth + 3, 2 * depth + 4)
+    limit = sys.getrecursionlimit()
+
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        trace = agent.close()
+    finally:
+        sys.setrecursionlimit(limit)
+
+    assert sum(isinstance(event, ParallelEnd) for event in trace.events) == depth
 
 
 def test_a_branch_that_only_forks_stands_between_its_parent_and_its_branches() -> None:

@@ -7,7 +7,7 @@ import logging
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -17,8 +17,9 @@ from aiohttp import web
 from loopback import CHAT, STREAMED, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
 from sdk_worlds import recorded_alone, serving_from_a_thread, traces_in
 
-from rotoscope import trace_agent
+from rotoscope import current_run, trace_agent
 from rotoscope.recorder.token_counters import Tokenizer
+from rotoscope.sdk import account, kept_here
 from rotoscope.traces.journal_files import read_journal
 
 
@@ -69,6 +70,28 @@ def test_runs_are_a_trace_each_and_share_a_campaign(tmp_path: Path, origin: str)
 
     first, second = traces_in(tmp_path)
     assert first.campaign == second.campaign
+
+
+def test_calls_that_come_after_their_run_has_ended_are_told(
+    tmp_path: Path, origin: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_here, "_lateness", kept_here._Lateness())
+    monkeypatch.setattr(account, "_numbers", {})
+
+    @trace_agent
+    def returns_what_goes_on() -> Callable[[], httpx2.Response]:
+        httpx2.post(origin + CHAT, json=WHOLE)
+        run = current_run()
+        assert run is not None
+        return run.wrap(lambda: httpx2.post(origin + CHAT, json=WHOLE))
+
+    with recorded_alone(tmp_path):
+        goes_on = returns_what_goes_on()
+        assert [goes_on().status_code for _ in range(2)] == [200, 200]
+
+    assert [len(list(trace.calls())) for trace in traces_in(tmp_path)] == [1]
+    assert sum("had returned before it was made" in message for message in caplog.messages) == 1
+    assert "calls that were made after their run had ended: 2" in account.account()
 
 
 def test_calls_outside_of_every_agent_are_one_run(tmp_path: Path, origin: str) -> None:

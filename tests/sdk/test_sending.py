@@ -13,7 +13,7 @@ from sdk_gateways import agent_process, heard_gateway, marks_of, ran
 
 from rotoscope.recorder.marks import ToolMark
 from rotoscope.sdk.gateways import gateway_at
-from rotoscope.sdk.sending import MOST_WAITING, Sender
+from rotoscope.sdk.sending import MOST_WAITING, MOST_WAITING_WITH_ENDS, Sender
 
 
 def tool(name: str = "t") -> ToolMark:
@@ -126,6 +126,19 @@ def test_queue_is_bounded_and_what_it_has_no_room_for_is_counted(caplog: pytest.
     assert len(gateway.names) == MOST_WAITING + 1
     assert gateway.paths[-1] == "/_rotoscope/runs/r/end"
     assert caplog.messages == ["what agents tell is dropped: more is told than can be sent"]
+
+
+def test_ends_of_runs_do_not_pile_up_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading, "Thread", no_thread)
+    sender = sender_to("http://127.0.0.1:9")
+    for _ in range(MOST_WAITING_WITH_ENDS + 5):
+        sender.put("r", None)
+
+    assert sender._queue.qsize() == MOST_WAITING_WITH_ENDS
+    assert sender.dropped == 0
 
 
 def test_thread_that_cannot_be_started_hurts_nobody(
