@@ -33,9 +33,11 @@ class Turns:
             try:
                 return act()
             finally:
-                while self._put_off:
-                    self._put_off.popleft()()
-                self._whose = 0
+                try:
+                    while self._put_off:
+                        self._put_off.popleft()()
+                finally:
+                    self._whose = 0
 
     def begin_anew(self) -> None:
         """Forget who is at it, in a process that was forked."""

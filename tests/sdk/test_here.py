@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from event_loops import GUARD_S
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -93,3 +96,20 @@ def test_tool_that_hands_it_on_is_no_tool() -> None:
         return scope.has_calls
 
     assert trace_agent(begins_process)()
+
+
+@trace_agent
+def in_two_threads_at_once() -> list[bool]:
+    run, scope, both = current_run(), current_scope(), threading.Barrier(2, timeout=GUARD_S)
+    assert run is not None
+
+    def is_here(_: int) -> bool:
+        both.wait()
+        return current_scope() is scope
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run.wrap(is_here), range(2)))
+
+
+def test_wrapped_function_may_run_in_several_threads_at_once() -> None:
+    assert in_two_threads_at_once() == [True, True]

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sdk_doubles import BrokenRecording, Spans, provided_by, recorded_by
+from sdk_doubles import BrokenRecording, HeardRecording, HeardRun, Spans, provided_by, recorded_by
 
-from rotoscope import parallel, trace_agent, trace_tool, wait
-from rotoscope.recorder.marks import Mark, WaitMark
+from rotoscope import current_run, parallel, trace_agent, trace_tool, wait
+from rotoscope.recorder.marks import BranchMark, Mark, ToolMark, WaitMark
+from rotoscope.sdk import forks
 from rotoscope.sdk.scopes import Line, Scope, enter, leave
 from rotoscope.sdk.spans import counts
 
@@ -63,27 +64,9 @@ def test_blocks_outside_of_every_agent_do_nothing() -> None:
         assert step() == 1
 
 
-class Told:
-    """A run that keeps what it is told."""
-
-    name = ""
-
-    def __init__(self) -> None:
-        self.marks: list[Mark] = []
-
-    def tell(self, mark: Mark) -> None:
-        self.marks.append(mark)
-
-    def end(self) -> None:
-        pass
-
-    def environment(self) -> dict[str, str]:
-        return {}
-
-
 @contextmanager
 def inside_of_a_run() -> Iterator[list[Mark]]:
-    run = Told()
+    run = HeardRun()
     token = enter(Scope(Line(run)))
     yield run.marks
     leave(token)
@@ -105,3 +88,48 @@ def test_a_wait_is_told_by_its_kind(kind: Any) -> None:
         pass
 
     assert [mark.kind for mark in marks if isinstance(mark, WaitMark)] == [kind]
+
+
+@trace_agent
+def forks_behind_a_call() -> None:
+    with parallel() as fan, fan.branch():
+        run = current_run()
+        assert run is not None
+        run.headers()
+        inner()
+
+
+def test_agent_behind_a_call_in_a_branch_has_a_line_of_its_own() -> None:
+    recording = HeardRecording()
+
+    with recorded_by(recording):
+        forks_behind_a_call()
+
+    assert sum(isinstance(mark, BranchMark) for mark in recording.runs[0].marks) == 2
+
+
+@trace_tool
+def tool_that_forks() -> None:
+    with parallel() as fan, fan.branch():
+        pass
+
+
+@trace_agent
+def agent_of_a_tool_that_forks() -> None:
+    tool_that_forks()
+
+
+def test_tool_that_forks_is_none() -> None:
+    recording = HeardRecording()
+
+    with recorded_by(recording):
+        agent_of_a_tool_that_forks()
+
+    assert not [mark for mark in recording.runs[0].marks if isinstance(mark, ToolMark)]
+
+
+def test_block_that_a_forked_process_leaves_ends_in_the_one_that_began_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with inside_of_a_run() as marks, monkeypatch.context() as forked, parallel(), wait():
+        forked.setattr(forks, "depth", forks.depth + 1)
+
+    assert marks == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from event_loops import GUARD_S
 
 from rotoscope.sdk.turns import Turns
@@ -67,3 +68,15 @@ def test_a_forked_process_begins_anew() -> None:
         return turns.take(lambda: 1, otherwise=0)
 
     assert turns.take(fork, otherwise=2) == 1
+
+
+def test_what_comes_up_in_the_midst_and_is_interrupted_does_not_hold_up_the_next() -> None:
+    turns = Turns()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        turns.take(lambda: turns.take(interrupted, otherwise=None), otherwise=None)
+
+    assert turns.take(lambda: 1, otherwise=0) == 1
