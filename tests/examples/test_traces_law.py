@@ -81,6 +81,15 @@ def test_a_conversation_becomes_shorter_only_by_compaction(path: Path) -> None:
     assert any(after < before for before, after in pairwise(prompts)) == path.name.startswith("compaction")
 
 
+def test_those_of_the_patterns_are_a_corpus_of_their_own() -> None:
+    everything = [load(path) for path in sorted(FOLDER.glob("*/*.trace.json"))]
+    agents = {load(path).campaign for path in FILES}
+
+    assert len(agents) == 1
+    assert len({trace.campaign for trace in everything} - agents) == 1
+    assert len({trace.trace_id for trace in everything}) == len(everything) > len(FILES)
+
+
 def test_the_audit_of_all_is_clean() -> None:
     done = audit(AGENTS)
 
