@@ -26,6 +26,8 @@ _JSON_OBJECT = re.compile(rb"\s*(\[\s*)?\{")
 """How JSON begins that could hold a trace; a list may be a page's link as well."""
 _SUFFIXES = frozenset((".json", ".jsonl", ".csv", ".pb"))
 """That names of traces have, before that of a packer."""
+RESULT_FILES = frozenset(("results.jsonl", "sessions.jsonl", "summary.json"))
+"""What a replay leaves in its folder, which may stand among the traces that it read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ def _named(members: Sequence[Member], name: str, file: Path) -> Member:
 def _files_below(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder, onerror=_raise):
         folders.sort()
-        for file in (Path(parent, name) for name in sorted(files) if name != MANIFEST_NAME):
+        passed_over = {MANIFEST_NAME} | (RESULT_FILES if set(files) >= RESULT_FILES else set())
+        for file in (Path(parent, name) for name in sorted(files) if name not in passed_over):
             if file.is_file():
                 yield file
             else:

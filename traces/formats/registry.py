@@ -179,7 +179,7 @@ def _looks_like_trtllm(head: Head) -> bool:
 
 
 def _looks_like_weka(head: Head) -> bool:
-    return "requests" in head.keys and (b'"hash_ids"' in head.data or not head.may_go_on)
+    return "requests" in head.keys and (b'"hash_ids"' in head.data or "block_size" in head.keys)
 
 
 def _looks_like_dynamo(head: Head) -> bool:

@@ -16,10 +16,11 @@ from format_samples import SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rotoscope.replayer.results import REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE
 from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dumps, loads
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
 from rotoscope.traces.formats import read_trtllm, read_weka
-from rotoscope.traces.formats.recognise import open_trace, open_traces
+from rotoscope.traces.formats.recognise import RESULT_FILES, open_trace, open_traces
 from rotoscope.traces.formats.registry import all_formats
 from rotoscope.traces.formats.source import HEAD_BYTES
 from rotoscope.traces.journal import JournalHeader
@@ -248,6 +249,23 @@ def test_what_is_plainly_no_trace_in_a_folder_is_passed_over_in_silence(
 
     assert len(open_traces([tmp_path])) == 1
     assert caplog.text == ""
+
+
+def test_what_a_replay_of_a_folder_leaves_in_it_is_passed_over_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(tmp_path, "good", OURS)
+    (tmp_path / "replay-1").mkdir()
+    session = b'{"session":0,"trace":0,"requests":12,"status":"ok"}\n'
+    for name in (REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE):
+        written(tmp_path / "replay-1", name, session)
+
+    assert {REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE} == RESULT_FILES
+    assert len(open_traces([tmp_path])) == 1
+    assert caplog.text == ""
+    (tmp_path / "replay-1" / SUMMARY_FILE).unlink()
+    assert len(open_traces([tmp_path])) == 1
+    assert f"{SESSIONS_FILE}: skipped, it is no trace that is known" in caplog.text
 
 
 def test_a_journal_among_traces_is_called_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
