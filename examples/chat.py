@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from openai import AsyncOpenAI
+from openai import APIConnectionError, AsyncOpenAI, OpenAIError
 from openai.types.chat import (
     ChatCompletion,
     ChatCompletionChunk,
@@ -112,6 +112,21 @@ def conversation(system: Path, user: str) -> list[ChatCompletionMessageParam]:
         {"role": "system", "content": system.read_text(encoding="utf-8")},
         {"role": "user", "content": user},
     ]
+
+
+def told_why_not(error: OpenAIError) -> str:
+    """Return what a person is told when the model cannot be asked."""
+    told = f"the model at {os.environ.get('OPENAI_BASE_URL') or 'its makers'} cannot be asked: {error}"
+    if isinstance(error, APIConnectionError):
+        told += " OPENAI_BASE_URL says where a model is; without one, put `python -m examples.offline --` in front"
+    return told
+
+
+def at_least_one(text: str) -> int:
+    """Read a number of steps."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -53,7 +53,7 @@ def _decorated(target: Any, name: str | None, method: str | None, opener_of: Cal
         return type(target)(_decorated(target.__func__, name, method, opener_of))
     if isinstance(target, type):
         return _decorated_class(target, name, method, opener_of)
-    return wrapped(target, opener_of(name or _name_of(target)))
+    return wrapped(target, opener_of(str(name or _name_of(target))))
 
 
 def _name_of(target: Any) -> str:

@@ -28,7 +28,7 @@ def instrument(*, gateway: str | None = None, folder: Path | str | None = None, 
 
     Under `rotoscope record` its gateway records whatever is given here, and with nothing given what the environment leads
     to. Where that is nothing, calls have spans all the same if the process has a tracer provider. Raises UnusableInput
-    where the gateway has no URL, or both are given.
+    where the gateway has no URL, the folder cannot be written, or both are given.
     """
     from rotoscope.traces.errors import UnusableInput
 
@@ -54,7 +54,7 @@ def _chosen(gateway: str | None, folder: Path | str | None, tokenizer: str | Non
     if gateway is not None:
         return _by_gateway(gateway_at(gateway, named_in(os.environ, TOKEN_VARIABLE)), {GATEWAY_VARIABLE: gateway})
     if folder is not None:
-        return _by_process(os.environ) or _alone(Path(folder), tokenizer)
+        return _by_process(os.environ) or _alone(_writable(Path(folder)), tokenizer)
     return recording_by_environment(os.environ)
 
 
@@ -92,6 +92,14 @@ def _by_gateway(gateway: Gateway, environment: Mapping[str, str] = {}) -> Record
         return now
     listen(with_call_spans(GatewayHeaders(gateway)))
     return GatewayRecording(gateway, environment)
+
+
+def _writable(folder: Path) -> Path:
+    """Return a folder in which a trace can be written; raise UnusableInput where none can."""
+    from rotoscope.recorder.numbered_files import claim
+
+    claim(folder).give_up()
+    return folder
 
 
 def _alone(folder: Path, tokenizer: str | None) -> Recording:

@@ -26,7 +26,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel
 
 from examples import tasks
-from examples.chat import Ask, add_options, connected
+from examples.chat import Ask, add_options, at_least_one, connected, told_why_not
 from examples.json_answers import json_in
 from rotoscope import parallel, trace_agent
 
@@ -167,10 +167,10 @@ async def run(options: argparse.Namespace) -> int:
     """Answer the question of the options; return 0 when the answer is right and cites what was read, else 1."""
     try:
         async with connected(options) as ask:
-            researcher = Researcher(ask, options.task["question"], max(1, options.rounds))
+            researcher = Researcher(ask, options.task["question"], options.rounds)
             answer = await researcher.work()
     except OpenAIError as error:
-        print(f"the model cannot be asked: {error}", file=sys.stderr)
+        print(told_why_not(error), file=sys.stderr)
         return 1
     print(answer.strip() or "no answer")
     wrong = verdict(answer, researcher.documents, options.task["answer"])
@@ -187,6 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_options(parser)
     tasks.add_option(parser, HERE)
     parser.add_argument(
-        "--rounds", type=int, default=3, metavar="N", help="times that it looks for documents (default: %(default)s)"
+        "--rounds",
+        type=at_least_one,
+        default=3,
+        metavar="N",
+        help="times that it looks for documents (default: %(default)s)",
     )
     return asyncio.run(run(parser.parse_args(arguments)))

@@ -139,7 +139,7 @@ async def run(options: argparse.Namespace) -> int:
         try:
             report = await deep_research(ask, options.task["question"])
         except OpenAIError as error:
-            print(f"the model cannot be asked: {error}", file=sys.stderr)
+            print(chat.told_why_not(error), file=sys.stderr)
             return 1
     if not report:
         print("there is no report: the model had nothing researched, or wrote nothing", file=sys.stderr)

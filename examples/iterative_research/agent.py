@@ -79,7 +79,7 @@ async def run(options: argparse.Namespace) -> int:
         try:
             memory = await iterative_research(ask, options.task["question"], rounds=options.rounds)
         except OpenAIError as error:
-            print(f"the model cannot be asked: {error}", file=sys.stderr)
+            print(chat.told_why_not(error), file=sys.stderr)
             return 1
     print(f"\n{memory.report}")
     if not memory.report or not memory.action:
@@ -101,5 +101,5 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     tasks.add_option(parser, HERE)
     chat.add_options(parser)
-    parser.add_argument("--rounds", type=int, default=16, help="most rounds (default: %(default)s)")
+    parser.add_argument("--rounds", type=chat.at_least_one, default=16, help="most rounds (default: %(default)s)")
     return parser.parse_args(arguments)

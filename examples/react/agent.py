@@ -22,7 +22,7 @@ from openai.types.chat import (
     ChatCompletionToolParam,
 )
 
-from examples.chat import Answer, whole
+from examples.chat import Answer, at_least_one, told_why_not, whole
 from examples.schemas import schema
 from rotoscope import trace_agent
 
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             finished = work(model.ask, Workspace(root), max_steps=options.max_steps)
         except OpenAIError as error:
-            print(f"the model cannot be asked: {error}", file=sys.stderr)
+            print(told_why_not(error), file=sys.stderr)
             return 1
         passed = judge(root)
     ending = "the model finished" if finished else f"the model did not finish within {options.max_steps} steps"
@@ -129,5 +129,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", default="rotoscope-simulator", help="name of the model (default: %(default)s)")
     parser.add_argument("--stream", default=True, action=argparse.BooleanOptionalAction, help="stream the answers")
     parser.add_argument("--seed", type=int, help="seed sent to the server with each request")
-    parser.add_argument("--max-steps", type=int, default=40, help="answers after which it ends (default: %(default)s)")
+    parser.add_argument(
+        "--max-steps", type=at_least_one, default=40, help="answers after which it ends (default: %(default)s)"
+    )
     return parser.parse_args(arguments)

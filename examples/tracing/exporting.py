@@ -20,6 +20,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 def main(arguments: Sequence[str]) -> None:
     """Run the module that is named first, with the arguments behind it, and send all of its spans before the end."""
+    if not arguments:
+        raise SystemExit("python -m examples.tracing.exporting MODULE [ARGUMENTS]")
     module, *rest = arguments
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: module}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

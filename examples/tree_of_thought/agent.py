@@ -25,7 +25,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel, Field
 
 from examples import tasks
-from examples.chat import Answer, Ask, add_options, connected
+from examples.chat import Answer, Ask, add_options, at_least_one, connected, told_why_not
 from examples.json_answers import json_in
 from examples.toolbox import Toolbox
 from rotoscope import parallel, trace_agent
@@ -194,7 +194,7 @@ async def run(options: argparse.Namespace) -> int:
         async with connected(options) as ask:
             said = await Solver(ask, options.task["question"], shape).solve()
     except OpenAIError as error:
-        print(f"the model cannot be asked: {error}", file=sys.stderr)
+        print(told_why_not(error), file=sys.stderr)
         return 1
     answer, right = number_in(said), int(options.task["answer"])
     if answer is None:
@@ -219,5 +219,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("kept", "trails that go on from each depth"),
     ):
         help = f"{what}, at most (default: %(default)s)"
-        parser.add_argument(f"--{name}", type=int, default=getattr(Shape, name), metavar="N", help=help)
+        parser.add_argument(f"--{name}", type=at_least_one, default=getattr(Shape, name), metavar="N", help=help)
     return asyncio.run(run(parser.parse_args(arguments)))

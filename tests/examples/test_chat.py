@@ -1,9 +1,13 @@
+import argparse
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import openai
+import pytest
 from simulated import openai_client, simulated
 
-from examples.chat import Answer, Model, ToolCall, conversation
+from examples.chat import Answer, Model, ToolCall, at_least_one, conversation, told_why_not
 from rotoscope.replayer.simulator import model as simulator
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -25,8 +29,8 @@ def ask(
         return said
 
     async def asked() -> Answer:
-        async with simulated(answer) as client, openai_client(client) as openai:
-            model = Model(openai, "rotoscope-simulator", stream, seed)
+        async with simulated(answer) as client, openai_client(client) as asking:
+            model = Model(asking, "rotoscope-simulator", stream, seed)
             return await model.ask([{"role": "user", "content": "Hello"}], [TOOL] if tools else [])  # type: ignore[list-item]
 
     return asyncio.run(asked()), requests[0]
@@ -73,3 +77,28 @@ def test_a_conversation_begins_with_the_text_of_a_file(tmp_path: Path) -> None:
         {"role": "system", "content": "You look.\n"},
         {"role": "user", "content": "Where?"},
     ]
+
+
+def test_who_cannot_reach_a_model_is_told_where_it_was_looked_for_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
+    request: Any = None
+
+    told = told_why_not(openai.APIConnectionError(request=request))
+
+    assert told.startswith("the model at http://localhost:1/v1 cannot be asked: Connection error. ")
+    assert "python -m examples.offline" in told
+
+
+def test_what_a_model_answers_is_told_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+    assert told_why_not(openai.OpenAIError("no")) == "the model at its makers cannot be asked: no"
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", ""])
+def test_a_limit_below_one_is_refused(text: str) -> None:
+    assert at_least_one("12") == 12
+    with pytest.raises(argparse.ArgumentTypeError, match="is no number from 1 on"):
+        at_least_one(text)

@@ -93,6 +93,14 @@ def test_folder_that_is_given_records(tmp_path: Path) -> None:
     alone.close()
 
 
+def test_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(UnusableInput, match="file: traces cannot be written here: "):
+        instrument(folder=tmp_path / "file")
+    assert recordings.current_recording() is None
+
+
 def test_agent_that_is_recorded_into_a_folder_is_a_run_of_its_own_in_a_process_that_an_agent_began(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

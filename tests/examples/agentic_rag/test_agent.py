@@ -146,5 +146,5 @@ def test_a_server_that_is_not_there_is_told_in_one_line(
     assert main([]) == 1
 
     told = capsys.readouterr().err
-    assert told.startswith("the model cannot be asked: ")
+    assert told.startswith("the model at http://127.0.0.1:")
     assert len(told.splitlines()) == 1

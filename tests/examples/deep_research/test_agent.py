@@ -166,7 +166,7 @@ def test_a_server_that_refuses_is_told_in_one_line(
     assert over_the_wire(scripted_model.answer, monkeypatch, "--model", "no-such-model") == 1
 
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("the model cannot be asked: ")
+    assert line.startswith("the model at http://127.0.0.1:")
 
 
 def test_a_chatterer_ends_with_a_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

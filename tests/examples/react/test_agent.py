@@ -153,5 +153,5 @@ def test_a_server_that_refuses_is_told_in_one_line(capsys: pytest.CaptureFixture
     assert main(["--model", "no-such-model"]) == 1
 
     told = capsys.readouterr().err
-    assert told.startswith("the model cannot be asked: ")
+    assert told.startswith("the model at http://127.0.0.1:")
     assert len(told.splitlines()) == 1
