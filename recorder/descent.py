@@ -100,7 +100,7 @@ def find_descent(calls: Sequence[SeenCall], turns: Sequence[Turn], told: Told, i
     seen = len(known)
     known += _without_calls(told, mains, seen)
     root = _root(known, told)
-    waiting = _Waiting(is_alike)
+    waiting = _Waiting(is_alike, told)
     for conversation in known:
         if conversation.number != root:
             found = _told(conversation, mains, told)
@@ -199,15 +199,24 @@ class _Gap:
     """How many were asked for."""
     begun: int = 0
     """How many conversations it is known to have begun."""
+    left_ms: float = inf
+    """When its agent had certainly gone on, without sending results."""
 
     def holds(self, conversation: Conversation) -> bool:
         """Whether a conversation had ended when the results were sent."""
         return self.is_answered and conversation.end_ms <= self.end_ms
 
+    def is_last_before(self, conversation: Conversation) -> bool:
+        """Whether the same sender sent no results and may have gone on in a conversation."""
+        return self.end_ms == inf and self.conversation.thread == conversation.thread
+
     def is_made_anew(self, conversation: Conversation, is_alike: IsAlike) -> bool:
         """Whether its agent may go on in a conversation: it ended here, and what tools returned is in another prompt."""
-        is_last = self.end_ms == inf and self.conversation.thread == conversation.thread
-        return is_last and is_alike(self.conversation.calls[-1], conversation.first)
+        return self.is_last_before(conversation) and is_alike(self.conversation.calls[-1], conversation.first)
+
+    def leave(self, conversation: Conversation) -> None:
+        """Take in that its agent goes on in a conversation: what begins when that has ended was not begun here."""
+        self.left_ms = min(self.left_ms, conversation.end_ms)
 
 
 @dataclass(slots=True)
@@ -215,6 +224,7 @@ class _Waiting:
     """Conversations by when they wait for tools, in the order in which conversations begin."""
 
     _is_alike: IsAlike
+    _told: Told
     _coming: list[tuple[float, int, _Gap]] = field(default_factory=list)
     _open: list[_Gap] = field(default_factory=list)
     _lines: set[int | None] = field(default_factory=set)
@@ -226,6 +236,7 @@ class _Waiting:
         self._lines.add(conversation.thread)
         self._known[conversation.number] = conversation
         self._depths[conversation.number] = self._depths.get(conversation.parent, 0) + 1
+        left_ms = self._told.joined_ms(conversation.thread)
         followed = zip(
             conversation.calls, [*conversation.calls[1:], None], [*conversation.turns[1:], None], strict=True
         )
@@ -233,7 +244,7 @@ class _Waiting:
             if call.tools:
                 end_ms = inf if following is None else following.sent_ms(call)
                 is_answered = turn is not None and turn.carries_tools > 0
-                gap = _Gap(call.end_ms, end_ms, conversation, is_answered, tools=len(call.tools))
+                gap = _Gap(call.end_ms, end_ms, conversation, is_answered, tools=len(call.tools), left_ms=left_ms)
                 heapq.heappush(self._coming, (gap.start_ms, call.number, gap))
 
     def find(self, conversation: Conversation, *, sender: int | None = None) -> _Found | None:
@@ -241,7 +252,7 @@ class _Waiting:
         now_ms = conversation.start_ms
         while self._coming and self._coming[0][0] <= now_ms:
             self._open.append(heapq.heappop(self._coming)[2])
-        self._open = [gap for gap in self._open if gap.end_ms > now_ms and not self._is_over(gap, now_ms)]
+        self._open = [gap for gap in self._open if self._may_wait(gap, now_ms)]
         if not conversation.is_main:
             return None
         gaps = [gap for gap in self._open if self._may_begin(gap.conversation, conversation)]
@@ -252,8 +263,12 @@ class _Waiting:
         is_sure = [gap] == [x for x in gaps if x.holds(conversation)]
         if not is_sure and sender is None:
             if conversation.first.opened.thread_source == "own":
+                for one in gaps:
+                    if one.is_last_before(conversation):
+                        one.leave(conversation)
                 return None  # an agent that says on which line it is would say that it is below it
             if gap.is_made_anew(conversation, self._is_alike):
+                gap.leave(conversation)
                 return gap.conversation.number, None
         gap.begun += 1
         return gap.conversation.number, "tools" if is_sure else "time"
@@ -262,6 +277,9 @@ class _Waiting:
         """Order gaps: those that hold a conversation, that it is not too many for, the inner ones, the first."""
         has_room = gap.begun < gap.tools
         return gap.holds(conversation), has_room, self._depths[gap.conversation.number], -gap.start_ms
+
+    def _may_wait(self, gap: _Gap, now_ms: float) -> bool:
+        return gap.end_ms > now_ms and gap.left_ms > now_ms and not self._is_over(gap, now_ms)
 
     def _is_over(self, gap: _Gap, now_ms: float) -> bool:
         """Whether results never came and who began the conversation went on: it has ended with a tool, as some do."""

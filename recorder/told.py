@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TypeAlias, TypedDict
 
 from rotoscope.recorder.marks import BranchMark, JoinMark, Mark, ToolMark, WaitMark
@@ -100,6 +101,12 @@ class Told:
         while thread in self.began and (thread := self.began[thread].parent) not in seen:
             seen.add(thread)
             yield thread
+
+    def joined_ms(self, thread: int | None) -> float:
+        """Return when the branch of a thread had ended, as who began it told; infinity where nobody told."""
+        began = None if thread is None else self.began.get(thread)
+        joined = None if began is None else self.joined.get(began.region)
+        return inf if joined is None else joined.at_ms
 
     def by_branch(self, branches: Mapping[int, Branch | None]) -> dict[Branch | None, deque[Timed]]:
         """Return what was timed by the branch of who did it, by its end; `branches` are those of threads.

@@ -311,3 +311,15 @@ def test_a_journal_and_its_trace_hold_nothing_that_an_audit_finds(is_late: bool,
     audited = audit([tmp_path], canaries=Canaries.of(["secret"], tokenizers={}))
 
     assert [(one.what, one.field) for one in audited.findings.kept] == []
+
+
+def test_branch_that_ended_with_a_tool_and_was_joined_begins_nobody_any_more() -> None:
+    agent = ToldAgent()
+    agent.call("main", 0, 1)
+    agent.fork("main", "r", 1, "one")
+    agent.call("one", 1, 2, parent="main", tools=["finish"])
+    agent.join("r", 3)
+    agent.call("", 4, 5)
+    agent.call("main", 6, 7)
+
+    assert [call.branch for call in agent.close().calls()] == [None, (0, 0), None, None]
