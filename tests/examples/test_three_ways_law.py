@@ -1,19 +1,24 @@
-"""Law: an agent is recorded alike by a gateway alone, by a gateway that it tells what it does, and without any gateway."""
+"""Law: an agent is recorded alike by a gateway alone, by a gateway that it tells what it does, and without any gateway.
+
+Branches ask one after another here: what is estimated of a prefix depends on which of several like calls came first.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from event_loops import GUARD_S
 from same_runs import calls_and_prefixes
 from sdk_worlds import in_a_thread, recorded_alone, traces_in
 
+from examples.chat import Answer, Model
 from examples.scripted_model import answer
 from rotoscope import instrument
 from rotoscope.proxy.standing import Standing, standing
@@ -29,8 +34,8 @@ PATTERNS = {
     "react": ("--seed", "2", "--no-stream"),
     "deep_research": ("--seed", "2", "--no-stream"),
     "iterative_research": ("--seed", "2", "--rounds", "3"),
-    "tree_of_thought": ("--seed", "2", "--depth", "2"),
-    "agentic_rag": ("--seed", "2", "--no-stream"),
+    "tree_of_thought": ("--seed", "2", "--depth", "1", "--no-stream"),
+    "agentic_rag": ("--seed", "2"),
 }
 
 
@@ -56,6 +61,7 @@ def ways(request: pytest.FixtureRequest, model: str, tmp_path_factory: pytest.Te
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_BASE_URL", f"{origin}/v1")
             patch.setenv("OPENAI_API_KEY", "none")
+            patch.setattr(Model, "ask", one_at_a_time(Model.ask))
             agent = importlib.import_module(f"examples.{request.param}.agent")
             assert agent.main(PATTERNS[request.param]) == 0
 
@@ -64,6 +70,16 @@ def ways(request: pytest.FixtureRequest, model: str, tmp_path_factory: pytest.Te
         by_both(run, model, folder / "both"),
         without_a_gateway(run, model, folder / "alone"),
     )
+
+
+def one_at_a_time(ask: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+    turn = asyncio.Lock()
+
+    async def ask_in_turn(*args: Any, **kwargs: Any) -> Answer:
+        async with turn:
+            return await ask(*args, **kwargs)
+
+    return ask_in_turn
 
 
 def by_a_gateway(run: Callable[[str], None], model: str, folder: Path) -> Trace:
