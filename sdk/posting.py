@@ -31,7 +31,7 @@ class Poster:
         self._connection = self._opened()
         try:
             return self._post(self._connection, path, headers, body)
-        except BaseException:
+        except BaseException:  # an interruption too: no connection may stay half used
             self.close()
             raise
 

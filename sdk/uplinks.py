@@ -103,7 +103,7 @@ class Uplink:
             connected.settimeout(PATIENCE_S)
             connected.connect(self.address.of_socket)
             connected.sendall(packed(["hello", self.address.token]))
-        except BaseException:
+        except BaseException:  # an interruption too: no connection may stay half used
             connected.close()
             raise
         return connected

@@ -61,7 +61,7 @@ class _Client:
                 response.close()
                 async with _changed(request, hearing):
                     response = await send(request)
-        except BaseException as error:
+        except BaseException as error:  # a client that leaves, too: the recording has to know the end
             hearing.stopped(error)
             raise
         if hearing.listens:

@@ -37,7 +37,7 @@ class _Kind:
                 if hearing.is_refused(response.status_code):
                     response.close()
                     response = send(transport, self._sent(request, hearing))
-            except BaseException as error:
+            except BaseException as error:  # a client that leaves, too: the recording has to know the end
                 self.stop(hearing, error)
                 raise
             return harmless(hearing, lambda: self._heard(response, hearing, self._stream), response)
@@ -54,7 +54,7 @@ class _Kind:
                 if hearing.is_refused(response.status_code):
                     await response.aclose()
                     response = await send(transport, self._sent(request, hearing))
-            except BaseException as error:
+            except BaseException as error:  # a client that leaves, too: the recording has to know the end
                 self.stop(hearing, error)
                 raise
             return harmless(hearing, lambda: self._heard(response, hearing, self._async_stream), response)
@@ -124,7 +124,7 @@ class _HeardStream(_Heard):
             for data in self._stream:
                 if (forwarded := self._chunk(data)) or not data:
                     yield forwarded
-        except BaseException as error:
+        except BaseException as error:  # a client that leaves, too: the recording has to know the end
             self._kind.stop(self._hearing, error)
             raise
         if rest := self._hearing.end():
@@ -144,7 +144,7 @@ class _HeardAsyncStream(_Heard):
             async for data in stream:
                 if (forwarded := self._chunk(data)) or not data:
                     yield forwarded
-        except BaseException as error:
+        except BaseException as error:  # a client that leaves, too: the recording has to know the end
             self._kind.stop(self._hearing, error)
             raise
         finally:

@@ -32,7 +32,7 @@ def _around(module: Any, send: Callable[..., Any]) -> Callable[..., Any]:
             if hearing.is_refused(response.status_code):
                 response.close()
                 response = send(adapter, _sent(request, hearing), *args, **kwargs)
-        except BaseException as error:
+        except BaseException as error:  # a client that leaves, too: the recording has to know the end
             hearing.stopped(error, is_impatient=isinstance(error, module.exceptions.Timeout))
             if getattr(error, "request", None) is not None:
                 error.request = request  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ class _HeardAnswer:
         while True:
             try:
                 data: bytes = super()._fp_read(*args, **kwargs)  # type: ignore[misc]
-            except BaseException as error:
+            except BaseException as error:  # a client that leaves, too: the recording has to know the end
                 hearing.stopped(error)
                 raise
             forwarded = self._chunk(data) if data else data
@@ -141,7 +141,7 @@ class _HeardAnswer:
         try:
             while (piece := self._next(pieces)) is not None:
                 yield piece
-        except BaseException as error:
+        except BaseException as error:  # a client that leaves, too: the recording has to know the end
             self.hearing.stopped(error)
             raise
         finally:
