@@ -56,11 +56,11 @@ test-engine: ## the tests against a real inference engine, in an environment of 
 	ROTOSCOPE_ENGINE=1 $(ENGINE_VENV)/bin/python -m pytest -n 0 -s tests/engine
 
 test-aiperf: environment ## that AIPerf loads what is converted, in an environment of its own
-	@scripts/aiperf.sh $(AIPERF_VENV)
+	@scripts/programs.sh aiperf $(AIPERF_VENV)
 	ROTOSCOPE_AIPERF=$(AIPERF_VENV) $(python) -m pytest -n 0 -s tests/aiperf
 
 test-otlp: environment ## send spans to a real tracing backend, and read those of real instrumentations, in environments of their own
-	@scripts/phoenix.sh $(PHOENIX_VENV)
+	@scripts/programs.sh phoenix $(PHOENIX_VENV)
 	ROTOSCOPE_PHOENIX=$(PHOENIX_VENV) $(python) -m pytest -n 0 -s tests/phoenix
 	@for one in $(INSTRUMENTATIONS); do scripts/clients.sh otlp/$$one $(OTLP_VENV)/$$one || exit 1; done
 	ROTOSCOPE_OTLP_CLIENTS=$(OTLP_VENV) $(python) -m pytest -n 0 -s tests/otlp_clients
@@ -117,12 +117,12 @@ soak: environment ## let so many hostile requests (CALLS) pass the gateway, and 
 
 bench-engine: ## compare with real engines: vLLM, Dynamo's mocker and llama-server, in environments of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
-	-@scripts/engines.sh vllm $(VENV)-vllm
-	-@scripts/engines.sh dynamo $(VENV)-dynamo
+	-@scripts/programs.sh vllm $(VENV)-vllm
+	-@scripts/programs.sh dynamo $(VENV)-dynamo
 	PYTHONPATH=tests $(ENGINE_VENV)/bin/python benchmarks/engines.py --vllm $(VENV)-vllm --dynamo $(VENV)-dynamo
 
 bench-aiperf: environment ## compare with AIPerf on the same server and traces, AIPerf in an environment of its own
-	@scripts/aiperf.sh $(AIPERF_VENV)
+	@scripts/programs.sh aiperf $(AIPERF_VENV)
 	$(python) -m benchmarks.against_aiperf --aiperf $(AIPERF_VENV)
 
 format: environment ## format the code and apply the fixes that lint knows

@@ -308,7 +308,7 @@ def prepared(python: Path) -> Iterator[tuple[Server, Path, Path]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--aiperf", type=Path, required=True, metavar="VENV", help="environment of scripts/aiperf.sh")
+    parser.add_argument("--aiperf", type=Path, required=True, metavar="VENV", help="environment with AIPerf")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--apis", nargs="+", default=["completions", "chat"], help="Rotoscope's, to be compared")
     given = parser.parse_args()

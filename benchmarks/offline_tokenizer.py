@@ -24,7 +24,9 @@ def shipped_text() -> list[str]:
     """Return the files with text and code in AIPerf's package."""
     spec = find_spec("aiperf")
     if spec is None or spec.origin is None:
-        raise SystemExit("aiperf is not installed here: run scripts/aiperf.sh and this with the Python it prepares")
+        raise SystemExit(
+            "aiperf is not installed here: run scripts/programs.sh aiperf FOLDER and this with the Python it prepares"
+        )
     folder = Path(spec.origin).parent
     return sorted(str(path) for path in folder.rglob("*") if path.suffix in {".py", ".txt", ".md"})
 

@@ -1,6 +1,6 @@
 """Run a decorated agent with Phoenix as its tracing backend and print what arrived there.
 
-    scripts/phoenix.sh .venv-phoenix
+    scripts/programs.sh phoenix .venv-phoenix
     python -m examples.tracing --phoenix .venv-phoenix -- examples.tree_of_thought --seed 1
 
 The agent's model is the scripted one. With `--stay` Phoenix runs on until Enter is pressed, to be looked at in a browser.
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_options(arguments)
     program = (options.phoenix / "bin" / "phoenix").absolute()
     if not program.exists():
-        print(f"no {program}: install Phoenix with 'scripts/phoenix.sh {options.phoenix}'", file=sys.stderr)
+        print(f"no {program}: install Phoenix with 'scripts/programs.sh phoenix {options.phoenix}'", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder, running(program, Path(folder)) as phoenix:
         status = run_agent(options.agent or [DEFAULT_AGENT], phoenix.url)

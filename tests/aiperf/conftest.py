@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from left_out import leave_out
 
 VARIABLE = "ROTOSCOPE_AIPERF"
 """The folder of AIPerf's environment, set by `make test-aiperf`."""
@@ -13,10 +14,7 @@ VARIABLE = "ROTOSCOPE_AIPERF"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not os.environ.get(VARIABLE):
-        skip = pytest.mark.skip(reason="AIPerf is not named here; `make test-aiperf` installs it and runs this")
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(skip)
+        leave_out(items, __file__, "AIPerf is not named here; `make test-aiperf` installs it and runs this")
 
 
 @pytest.fixture(scope="session")

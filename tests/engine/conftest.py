@@ -10,6 +10,7 @@ import pytest
 from engine.llama_server import engine_version, program
 from engine.real_model import write_real_model
 from engine.tiny_model import write_tiny_model
+from left_out import leave_out
 
 REQUIRED_VARIABLE = "ROTOSCOPE_ENGINE"
 """Set by `make test-engine`: a missing engine is then a failure, not a skip."""
@@ -22,10 +23,7 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if program() is None and not os.environ.get(REQUIRED_VARIABLE):
-        skip = pytest.mark.skip(reason="no engine is installed here; `make test-engine` installs one and runs this")
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(skip)
+        leave_out(items, __file__, "no engine is installed here; `make test-engine` installs one and runs this")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from left_out import leave_out
 
 from examples.tracing.phoenix import Phoenix, running
 
@@ -16,10 +17,7 @@ VARIABLE = "ROTOSCOPE_PHOENIX"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not os.environ.get(VARIABLE):
-        skip = pytest.mark.skip(reason="Phoenix is not named here; `make test-otlp` installs it and runs this")
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(skip)
+        leave_out(items, __file__, "Phoenix is not named here; `make test-otlp` installs it and runs this")
 
 
 @pytest.fixture(scope="session")
