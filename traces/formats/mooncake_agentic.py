@@ -4,8 +4,9 @@
    if that is the last of its line. Rows are taken in the order of their times, and wait for earlier ones only.
 2. A line was started by the latest request of another line that its first row waits for, or that names this row among
    its `branches`; one that nothing started, but that another line waits for, is a child of that from the beginning. A
-   row that begins a line and waits for several others that have all ended is such a line, which only joins them. Lines
-   that hang together are one run, which becomes a trace.
+   row that begins a line and waits for several others that have all ended is such a line, which only joins them; one
+   that waits for a single other line is started by it, though it may be what joined that. Either way it comes after the
+   same requests. Lines that hang together are one run, which becomes a trace.
 3. Children that one request started and one later row of its line waits for are a region, which joins before that row.
    A child that goes on after such a row, or that nobody waits for, is never joined.
 4. After all that it waits for, a request follows `delay` plus `tool_wait_ms`. A row that waits for one request alone so

@@ -115,6 +115,8 @@ class _Line:
     last: Call | None = None
     """Its last call, or that before the fork."""
     has_calls: bool = False
+    has_joined: bool = False
+    """Whether it waits for children that made calls."""
     from_start: bool = False
     """Whether it is a child that no call stands before."""
 
@@ -166,11 +168,12 @@ class Walk:
 
     def _join(self, children: Iterable[_Line], line: _Line) -> None:
         """Wait for the children too; what the parent did meanwhile lies before the end of the last of them."""
-        ended = [child for child in children if child.has_calls]
+        ended = [child for child in children if child.has_calls or child.has_joined]
         for child in ended:
             child.from_start = False
         line.waits = list(dict.fromkeys((*line.waits, *(call for child in ended for call in child.waits))))
         if ended:
+            line.has_joined = True
             self.fidelity.note(MEANWHILE, len(line.gap))
             line.gap = []
 
