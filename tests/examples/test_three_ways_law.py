@@ -1,6 +1,6 @@
 """Law: an agent is recorded alike by a gateway alone, by a gateway that it tells what it does, and without any gateway.
 
-Branches ask one after another here: what is estimated of a prefix depends on which of several like calls came first.
+Branches go on one after another here: what is estimated of a prefix depends on which of several like calls came first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from event_loops import GUARD_S
 from same_runs import calls_and_prefixes
 from sdk_worlds import in_a_thread, recorded_alone, traces_in
 
-from examples.chat import Answer, Model
+from examples.chat import Model
 from examples.scripted_model import answer
 from rotoscope import instrument
 from rotoscope.proxy.standing import Standing, standing
@@ -61,7 +61,9 @@ def ways(request: pytest.FixtureRequest, model: str, tmp_path_factory: pytest.Te
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_BASE_URL", f"{origin}/v1")
             patch.setenv("OPENAI_API_KEY", "none")
-            patch.setattr(Model, "ask", one_at_a_time(Model.ask))
+            turns = Turns()
+            patch.setattr(Model, "ask", turns.taken_by(Model.ask))
+            patch.setattr(asyncio, "to_thread", turns.taken_by(asyncio.to_thread))
             agent = importlib.import_module(f"examples.{request.param}.agent")
             assert agent.main(PATTERNS[request.param]) == 0
 
@@ -72,14 +74,27 @@ def ways(request: pytest.FixtureRequest, model: str, tmp_path_factory: pytest.Te
     )
 
 
-def one_at_a_time(ask: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
-    turn = asyncio.Lock()
+class Turns:
+    """Whoever waits for a model or a thread waits for its turn too, so that the order is the one in which they came."""
 
-    async def ask_in_turn(*args: Any, **kwargs: Any) -> Answer:
-        async with turn:
-            return await ask(*args, **kwargs)
+    def __init__(self) -> None:
+        self.free = asyncio.Lock()
+        self.task: asyncio.Task[Any] | None = None
 
-    return ask_in_turn
+    def taken_by(self, work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Return the same work, begun when all that was begun before has ended."""
+
+        async def in_turn(*args: Any, **kwargs: Any) -> Any:
+            if self.task is asyncio.current_task():  # the client that asks takes a thread of its own
+                return await work(*args, **kwargs)
+            async with self.free:
+                self.task = asyncio.current_task()
+                try:
+                    return await work(*args, **kwargs)
+                finally:
+                    self.task = None
+
+        return in_turn
 
 
 def by_a_gateway(run: Callable[[str], None], model: str, folder: Path) -> Trace:
