@@ -11,7 +11,7 @@ from pydantic import Field
 from rotoscope.replayer.simulator.blocks import Block, block_text, steps
 from rotoscope.replayer.simulator.model import Message, ToolCall
 from rotoscope.replayer.simulator.responses import Choice, Form, Reply, named_event
-from rotoscope.replayer.simulator.wire import Body, GenerationBody, Refusal, TextPart, joined
+from rotoscope.replayer.simulator.wire import Body, ContentPart, GenerationBody, ImagePart, Refusal, TextPart, joined
 
 _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
 
@@ -25,12 +25,12 @@ class _Block(Body):
     name: str = ""
     input: dict[str, Any] = Field(default_factory=dict)
     tool_use_id: str = ""
-    content: str | list[TextPart] | None = None
+    content: str | list[ContentPart] | None = None
 
 
 class _Message(Body):
     role: Literal["user", "assistant", "system"]
-    content: str | list[_Block]
+    content: str | list[_Block | ImagePart]
 
     def messages(self) -> Iterator[Message]:
         """Yield results of tools first, each as a message of its own, then what is said."""
@@ -38,10 +38,12 @@ class _Message(Body):
             yield Message(self.role, self.content)
             return
         for block in self.content:
-            if block.type == "tool_result":
+            if isinstance(block, _Block) and block.type == "tool_result":
                 yield Message("tool", joined(block.content), tool_call_id=block.tool_use_id)
         text = "".join(block.text for block in self.content)
-        calls = tuple(_tool_call(block) for block in self.content if block.type == "tool_use")
+        calls = tuple(
+            _tool_call(block) for block in self.content if isinstance(block, _Block) and block.type == "tool_use"
+        )
         if text or calls:
             yield Message(self.role, text, calls)
 

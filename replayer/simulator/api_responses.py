@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from rotoscope.replayer.simulator.blocks import Block, block_text, steps
 from rotoscope.replayer.simulator.model import Message, ToolCall
 from rotoscope.replayer.simulator.responses import FINGERPRINT, Choice, Form, Reply, named_event
-from rotoscope.replayer.simulator.wire import Body, GenerationBody, Refusal, TextPart, joined
+from rotoscope.replayer.simulator.wire import Body, ContentPart, GenerationBody, Refusal, joined
 
 
 class _Item(Body):
@@ -18,11 +18,11 @@ class _Item(Body):
 
     type: Literal["message", "function_call", "function_call_output", "reasoning"] = "message"
     role: Literal["system", "developer", "user", "assistant"] = "user"
-    content: str | list[TextPart] | None = None
+    content: str | list[ContentPart] | None = None
     call_id: str = ""
     name: str = ""
     arguments: str = ""
-    output: str | list[TextPart] = ""
+    output: str | list[ContentPart] = ""
 
     @model_validator(mode="before")
     @classmethod

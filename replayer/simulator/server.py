@@ -23,6 +23,7 @@ from rotoscope.replayer.simulator.api_generate import GENERATE_FORM, GenerateBod
 from rotoscope.replayer.simulator.api_messages import MESSAGES_FORM, MessagesBody, refusal_body
 from rotoscope.replayer.simulator.api_responses import RESPONSES_FORM, ResponsesBody
 from rotoscope.replayer.simulator.block_cache import BlockCache
+from rotoscope.replayer.simulator.bodies import read_body
 from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
 from rotoscope.replayer.simulator.engine import Engine
 from rotoscope.replayer.simulator.model import Message, Model, ModelRequest, RandomModel
@@ -77,7 +78,11 @@ async def running_simulator(options: SimulatorOptions | None = None, model: Mode
     """Run a simulator inside this event loop and yield its URL, without the /v1."""
     simulator = Simulator(options or SimulatorOptions(), model)
     runner = web.AppRunner(
-        simulator.application(), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S
+        simulator.application(),
+        access_log=None,
+        auto_decompress=False,  # bodies.py does it: aiohttp lets go of the connection where one is not what it says
+        handler_cancellation=True,
+        shutdown_timeout=_SHUTDOWN_S,
     )
     await runner.setup()
     engine = asyncio.create_task(simulator.engine.run())
@@ -146,34 +151,34 @@ class Simulator:
         return web.json_response(self._model_card())
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
-        body = wire.parse(wire.CompletionBody, wire.parse_json(await request.read()))
+        body = wire.parse(wire.CompletionBody, wire.parse_json(await read_body(request)))
         prompts = [ModelRequest(ids, seed=self._seed(body)) for ids in body.prompts()]
         return await self._desk.serve(request, body, prompts, TEXT_FORM)
 
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
-        body = wire.parse(wire.ChatBody, wire.parse_json(await request.read()))
+        body = wire.parse(wire.ChatBody, wire.parse_json(await read_body(request)))
         prompt = self._chat_prompt(body, wire.messages_of(body), tuple(body.tools or ()))
         return await self._desk.serve(request, body, [prompt], CHAT_FORM)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
-        body = wire.parse(ResponsesBody, wire.parse_json(await request.read()))
+        body = wire.parse(ResponsesBody, wire.parse_json(await read_body(request)))
         prompt = self._chat_prompt(body, body.messages(), body.chat_tools())
         return await self._desk.serve(request, body, [prompt], RESPONSES_FORM)
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
-        body = wire.parse(MessagesBody, wire.parse_json(await request.read()))
+        body = wire.parse(MessagesBody, wire.parse_json(await read_body(request)))
         prompt = self._chat_prompt(body, body.conversation(), body.chat_tools())
         return await self._desk.serve(request, body, [prompt], MESSAGES_FORM)
 
     async def _generate(self, request: web.Request) -> web.StreamResponse:
-        body = wire.parse(GenerateBody, wire.parse_json(await request.read()))
+        body = wire.parse(GenerateBody, wire.parse_json(await read_body(request)))
         limits = body.generation()
         return await self._desk.serve(
             request, limits, [ModelRequest(body.prompt(), seed=self._seed(limits))], GENERATE_FORM
         )
 
     async def _tokenize(self, request: web.Request) -> web.StreamResponse:
-        data = wire.parse_json(await request.read())
+        data = wire.parse_json(await read_body(request))
         if "messages" in data:
             ids = encode(_prompt_text(wire.parse(wire.TemplateBody, data)))
         else:
@@ -181,11 +186,11 @@ class Simulator:
         return _json({"count": len(ids), "max_model_len": self.context_tokens, "tokens": ids.tolist()})
 
     async def _detokenize(self, request: web.Request) -> web.StreamResponse:
-        body = wire.parse(wire.DetokenizeBody, wire.parse_json(await request.read()))
+        body = wire.parse(wire.DetokenizeBody, wire.parse_json(await read_body(request)))
         return _json({"prompt": decode(wire.token_ids(body.tokens)) if body.tokens else ""})
 
     async def _apply_template(self, request: web.Request) -> web.StreamResponse:
-        body = wire.parse(wire.TemplateBody, wire.parse_json(await request.read()))
+        body = wire.parse(wire.TemplateBody, wire.parse_json(await read_body(request)))
         return _json({"prompt": _prompt_text(body)})
 
     def _chat_prompt(

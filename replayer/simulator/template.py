@@ -3,7 +3,7 @@
 Tools stand in the system message, one JSON object a line. A tool call is
 `<|tool_call|>name<|tool_arguments|>arguments<|tool_call_end|>` with its arguments to the byte. Reasoning is never
 rendered from history. Every border is a control token, so an answer sent back by the client has exactly the tokens
-that were generated, and a conversation that grows keeps the tokens it had.
+that were generated, and a conversation that grows keeps the tokens it had. An image is `images.IMAGE_TOKENS` tokens.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from rotoscope.replayer.simulator.images import with_images
 from rotoscope.replayer.simulator.model import Message, ToolCall
 from rotoscope.replayer.simulator.tokenizer import END, SEPARATOR, START, TOOL_ARGUMENTS, TOOL_CALL, TOOL_CALL_END
 
@@ -43,7 +44,7 @@ def _with_tools(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]])
 def _render_message(message: Message) -> str:
     role = "system" if message.role in _SYSTEM_ROLES else message.role
     calls = "".join(map(_render_tool_call, message.tool_calls))
-    return f"{START}{role}{SEPARATOR}{message.content}{calls}{END}"
+    return f"{START}{role}{SEPARATOR}{with_images(message.content)}{calls}{END}"
 
 
 def _render_tool_call(call: ToolCall) -> str:

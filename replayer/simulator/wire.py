@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rotoscope.replayer.simulator.images import image_mark
 from rotoscope.replayer.simulator.model import Message, ToolCall
 from rotoscope.replayer.simulator.tokenizer import TokenIds, encode, vocabulary_size
 
@@ -97,6 +98,34 @@ class TextPart(Body):
     text: str
 
 
+class ImagePart(Body):
+    """An image in the content of a message, by its address, its bytes or its file; nothing is fetched or decoded."""
+
+    type: Literal["image_url", "input_image", "image"]
+    image_url: str | dict[str, Any] | None = None
+    file_id: str | None = None
+    source: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _has_an_image(self) -> ImagePart:
+        if not self._image:
+            raise ValueError("no image in it")
+        return self
+
+    @property
+    def _image(self) -> object:
+        url = self.image_url.get("url") if isinstance(self.image_url, dict) else self.image_url
+        return url or self.source or self.file_id
+
+    @property
+    def text(self) -> str:
+        """Return what stands for the image in the text of a message."""
+        return image_mark(orjson.dumps(self._image, option=orjson.OPT_SORT_KEYS))
+
+
+ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
 class _Function(Body):
     name: str
     arguments: str | dict[str, Any] = ""
@@ -109,7 +138,7 @@ class _ToolCallBody(Body):
 
 class _MessageBody(Body):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart] | None = None
+    content: str | list[ContentPart] | None = None
     tool_calls: list[_ToolCallBody] | None = None
     tool_call_id: str | None = None
 
@@ -174,16 +203,17 @@ def parse_json(data: bytes) -> dict[str, Any]:
 
 
 def parse(kind: type[BodyType], body: dict[str, Any]) -> BodyType:
-    """Return a body of the kind asked for; the refusal names the first field that does not fit."""
+    """Return a body of the kind asked for; the refusal names the field that does not fit, where it is told most closely."""
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise Refusal(f"{field}: {first['msg']}", param=field) from None
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        closest = max(errors, key=lambda x: len(x["loc"]))  # of what could be this or that, what it is most like
+        field = ".".join(str(step) for step in closest["loc"] if "[" not in str(step))
+        raise Refusal(f"{field}: {closest['msg']}", param=field) from None
 
 
-def joined(content: str | list[TextPart] | None) -> str:
+def joined(content: str | Sequence[TextPart | ImagePart] | None) -> str:
     """Return the text of a content, which may come in parts."""
     return content if isinstance(content, str) else "".join(part.text for part in content or ())
 

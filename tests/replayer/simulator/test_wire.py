@@ -73,7 +73,8 @@ def test_a_body_that_is_no_json_object_is_refused(data: bytes) -> None:
         {"max_tokens": 0}, {"max_tokens": "5"}, {"max_tokens": 1.5}, {"min_tokens": -1}, {"n": 0}, {"n": 129},
         {"stream": "yes"}, {"stream_options": []}, {"stop": 3}, {"ignore_eos": 1}, {"messages": []}, {"messages": "Hi"},
         {"messages": [{"content": "no role"}]}, {"messages": [{"role": "king", "content": "Hi"}]}, {"tools": {}},
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
     ],
 )  # fmt: skip
 def test_a_field_of_the_wrong_type_is_refused_by_name(fields: dict[str, Any]) -> None:
