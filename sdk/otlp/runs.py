@@ -8,7 +8,7 @@ and embeddings that stand alone are of the run of their process that they happen
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -41,17 +41,12 @@ class Run:
         return any(root.has_calls for root in self.roots)
 
     @property
-    def has_lines(self) -> bool:
-        """Whether something stands above its calls, so that it is known who made them."""
-        return not all(root.is_leaf and not root.children for root in self.roots)
-
-    @property
     def start_ns(self) -> int:
         return min(root.start_ns for root in self.roots)
 
-    def holds(self, node: Node) -> bool:
-        """Tell whether something happened while it ran."""
-        return self.start_ns <= node.start_ns and node.end_ns <= max(root.end_ns for root in self.roots)
+    @property
+    def end_ns(self) -> int:
+        return max(root.end_ns for root in self.roots)
 
 
 def find_parents(spans: Sequence[Span], fidelity: Fidelity) -> dict[Key, Span]:
@@ -93,18 +88,23 @@ def find_runs(spans: Sequence[Span], calls: Sequence[ModelCall], parents: Parent
         run.traces.add(trace_id)
     found = [run for run in runs.values() if run.has_calls]
     fidelity.note(aspects.LOOSE, sum(len(run.roots) for run in found if run.is_loose and len(run.roots) > 1))
-    for run in runs.values():
-        if not run.has_calls:
-            _put_to_others(run, found, fidelity)
+    _put_to_others([run for run in runs.values() if not run.has_calls], found, fidelity)
     return sorted(found, key=lambda run: run.start_ns)
 
 
-def _put_to_others(stray: Run, runs: Sequence[Run], fidelity: Fidelity) -> None:
-    for root in stray.roots:
-        around = [run for run in runs if run.resource == stray.resource and run.holds(root)]
-        if len(around) == 1:
-            around[0].roots.append(root)
-        fidelity.note(aspects.PUT if len(around) == 1 else aspects.STRAYS)
+def _put_to_others(strays: Iterable[Run], runs: Iterable[Run], fidelity: Fidelity) -> None:
+    """Put what happened outside of any run to the only one of its process that was under way."""
+    lasted: defaultdict[int, list[tuple[int, int, Run]]] = defaultdict(list)
+    for run in runs:
+        lasted[run.resource].append((run.start_ns, run.end_ns, run))
+    for stray in strays:
+        for root in stray.roots:
+            around = [
+                run for start, end, run in lasted[stray.resource] if start <= root.start_ns and root.end_ns <= end
+            ]
+            if len(around) == 1:
+                around[0].roots.append(root)
+            fidelity.note(aspects.PUT if len(around) == 1 else aspects.STRAYS)
 
 
 def _resource_of(nodes: Sequence[Node]) -> int:

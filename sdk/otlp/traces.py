@@ -124,6 +124,8 @@ class _Plan:
     """Those of which something tells how long they are, by their starts."""
     tools: ToolNames
     assumption: Assumption
+    has_lines: bool
+    """Whether something stands above its calls, so that it is known who made them."""
 
     @classmethod
     def of(cls, run: Run, fidelity: Fidelity) -> _Plan:
@@ -134,7 +136,8 @@ class _Plan:
         sized = [one for one in calls if one[0].has_content or one[0].has_usage or one[0].failed]
         fidelity.note(aspects.UNSIZED, len(calls) - len(sized))
         assumption = Assumption(is_beside_content=any(call.has_content for call, _, _ in sized))
-        plan = cls(run, laid, sized, ToolNames.of(sized, laid.tools), assumption)
+        has_lines = not all(root.is_leaf and not root.children for root in run.roots)
+        plan = cls(run, laid, sized, ToolNames.of(sized, laid.tools), assumption, has_lines)
         for call, line, agent in sized:
             if not call.has_content:
                 plan.assumption.add(call, plan.conversation_of(call, line, agent), plan.tools.asked_by(call))
@@ -144,7 +147,7 @@ class _Plan:
 
     def conversation_of(self, call: ModelCall, line: Line, agent: str) -> str | None:
         """Return what stands for the conversation of a call; None where nothing is said of that."""
-        if not (call.conversation or agent or self.run.has_lines or len(self.run.traces) < len(self.run.roots)):
+        if not (call.conversation or agent or self.has_lines or len(self.run.traces) < len(self.run.roots)):
             return None
         return f"{line.name} {call.conversation or agent} {call.model}"
 
@@ -166,7 +169,7 @@ def _play(run: Run, campaign: Campaign, ids: CorpusIds, fidelity: Fidelity) -> _
         tokenizer=None if counter is None else counter.name,
         domain_of=campaign.domain_of,
     )
-    player = Player(recorder, run.start_ns, has_lines=run.has_lines)
+    player = Player(recorder, run.start_ns, has_lines=plan.has_lines or not plan.assumption.is_beside_content)
     _play_all(plan, player)
     if counter is not None:
         recorder.counted(Tally(counter).count(recorder.uncounted()))
