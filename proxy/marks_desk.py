@@ -1,7 +1,8 @@
 """What agents tell of themselves, on its way from their processes into the recorder of their run.
 
-A batch of marks is a JSON object, `{"teller": id, "batch": n, "now_s": t, "marks": [...]}`. Its sender numbers the
-batches, so that one that is sent twice, because its answer was lost, counts once. Times are those of the sender's
+A batch of marks is a JSON object, `{"teller": id, "batch": n, "now_s": t, "marks": [...], "lost": {kind: n, ...}}`. Its
+sender numbers the batches, so that one that is sent twice, because its answer was lost, counts once. `lost` is how much
+of each kind its sender lost or did not end since it last said so, and may be left out. Times are those of the sender's
 monotonic clock, which is ours where it is on this machine; of another one the least difference that was seen counts,
 as no batch takes less than no time.
 """
@@ -20,9 +21,10 @@ from pydantic import AllowInfNan, ConfigDict, Field, Strict, StringConstraints, 
 from rotoscope.proxy.door import is_loopback
 from rotoscope.proxy.relay import gateway_error
 from rotoscope.proxy.runs import Runs
+from rotoscope.recorder.losses import PHRASES, Loss
 from rotoscope.recorder.marks import BranchMark, JoinMark, Mark, ToolMark, WaitMark
 from rotoscope.recorder.recorded_run import Run, Teller
-from rotoscope.traces.model import WaitKind
+from rotoscope.traces.model import MAX_COUNT, WaitKind
 
 MOST_BYTES = 1 << 20
 MOST_MARKS = 5000
@@ -100,10 +102,11 @@ class Batch:
     marks: Annotated[
         list[Annotated[_Tool | _Wait | _Branch | _Join, Field(discriminator="mark")]], Field(max_length=MOST_MARKS)
     ]
+    lost: dict[Loss, Annotated[int, Strict(), Field(ge=0, le=MAX_COUNT)]] = field(default_factory=dict)
 
 
 async def take_marks(request: web.BaseRequest, runs: Runs, *, run: str, port: str) -> web.Response:
-    """Take in a batch of marks; its run is found as that of a call is, and begins where it is not open."""
+    """Take in a batch; its run is found as that of a call is, and begins where it is not open if there are marks."""
     body = await _read(request)
     if body is None:
         return gateway_error(413, f"a batch of marks has at most {MOST_BYTES:,} bytes")
@@ -113,9 +116,12 @@ async def take_marks(request: web.BaseRequest, runs: Runs, *, run: str, port: st
     except ValidationError as error:
         return gateway_error(400, f"this is no batch of marks: {_what_is_wrong(error)}")
     try:
-        found = runs.find(request.headers, name=run, port=port)
+        find = runs.find if batch.marks else runs.find_open
+        found = find(request.headers, name=run, port=port)
     except Exception as error:  # noqa: BLE001 - as where a call comes, and what it says may hold content
         return gateway_error(503, f"no run can begin ({type(error).__name__})")
+    if found is None:
+        return gateway_error(404, "the run that something was lost of is not open")
     found.last_s = received_s
     is_here = is_loopback(request.remote or "")
     taken = take(found, batch, received_s, is_here=is_here)
@@ -144,6 +150,7 @@ def take(run: Run, batch: Batch, received_s: float, *, is_here: bool) -> int:
         behind_s = 0.0
     teller.offset_s = min(teller.offset_s, behind_s)
     run.recorder.mark([mark.told(teller.offset_s) for mark in batch.marks])
+    run.lost.update(batch.lost)
     return len(batch.marks)
 
 
@@ -171,5 +178,5 @@ def _what_is_wrong(error: ValidationError) -> str:
 
 _PLACES = {
     *("batch", "branch", "end_s", "join", "kind", "mark", "marks", "name", "now_s", "parent", "region", "start_s"),
-    *("teller", "thread", "tool", "wait"),
+    *("teller", "thread", "tool", "wait", "lost", *PHRASES),
 }

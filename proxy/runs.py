@@ -81,8 +81,7 @@ class Runs:
 
     def find(self, headers: Mapping[str, str], body: bytes = b"", *, name: str = "", port: str = "") -> RecordedRun:
         """Return the run of a request, which begins when it is not open; `name` is the one in the path."""
-        name = headers.get(RUN_HEADER) or name
-        key = RunKey("name", name) if name else self._key_of_session(headers, body) or RunKey("port", port)
+        key = self._key_of(headers, body, name, port)
         run = self._open.get(key)
         if run is None:
             if len(self._open) >= MOST_OPEN:
@@ -90,6 +89,14 @@ class Runs:
             run = self._open[key] = self._begin()
             run.last_s, run.called = self._clock(), key.value
         return run
+
+    def find_open(self, headers: Mapping[str, str], *, name: str = "", port: str = "") -> RecordedRun | None:
+        """Return the run of a request if it is open."""
+        return self._open.get(self._key_of(headers, b"", name, port))
+
+    def _key_of(self, headers: Mapping[str, str], body: bytes, name: str, port: str) -> RunKey:
+        name = headers.get(RUN_HEADER) or name
+        return RunKey("name", name) if name else self._key_of_session(headers, body) or RunKey("port", port)
 
     async def end(self, name: str) -> Finished | None:
         """End the run of a name and write its trace; None when it is not open."""

@@ -11,6 +11,7 @@ import ctypes
 import logging
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rotoscope.recorder.campaigns import Campaign
+from rotoscope.recorder.losses import Loss
 from rotoscope.recorder.names import Names
 from rotoscope.recorder.numbered_files import Numbers, Place, claim
 from rotoscope.recorder.recorder import Recorder
@@ -57,6 +59,8 @@ class Run:
     last_s: float = 0.0
     """When the last request came or ended, or something was told, on the gateway's clock."""
     tellers: dict[str, Teller] = field(default_factory=dict, repr=False)
+    lost: Counter[Loss] = field(default_factory=Counter)
+    """What those who tell of its agents say that they lost or did not end."""
     when_quiet: Callable[[], None] | None = field(default=None, repr=False)
     """Called once, when no request is open any more."""
 

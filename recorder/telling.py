@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
+from rotoscope.recorder.losses import phrased
 from rotoscope.recorder.recorded_run import Finished
 from rotoscope.recorder.summary import summary
 
@@ -21,6 +22,8 @@ def about(finished: Finished) -> list[str]:
     lines = summary(finished.trace) if finished.trace is not None else []
     if finished.trouble:
         lines.append(finished.trouble)
+    if lines and (lost := _lost(finished)):
+        lines.append(lost)
     if finished.path is not None:
         lines.append(f"trace: {finished.path}")
     return lines
@@ -30,5 +33,12 @@ def about_in_one_line(finished: Finished) -> str:
     """Return the same in one line, for where runs are many."""
     if finished.trace is None or finished.path is None:
         return finished.trouble or "nothing was recorded"
+    besides = "; ".join(filter(None, (finished.trouble, _lost(finished))))
     line = f"{summary(finished.trace)[0]}: {finished.path}"
-    return f"{line} ({finished.trouble})" if finished.trouble else line
+    return f"{line} ({besides})" if besides else line
+
+
+def _lost(finished: Finished) -> str:
+    """Return what agents say that is not in the trace, empty where there is no such thing."""
+    lost = phrased(finished.run.lost)
+    return f"in the agent: {lost}" if lost else ""

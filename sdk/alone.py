@@ -24,6 +24,7 @@ from rotoscope.recorder.recorded_run import begin_in
 from rotoscope.recorder.telling import about_in_one_line
 from rotoscope.recorder.token_counters import Tokenizer
 from rotoscope.recorder.variables import PROCESS_VARIABLE
+from rotoscope.sdk import account
 from rotoscope.sdk.calls import Calls
 from rotoscope.sdk.counting import CountingThread
 from rotoscope.sdk.downlinks import Downlinks
@@ -57,6 +58,9 @@ class Alone:
         self._of_process: RunAlone | None = None
         """The run of calls outside of every agent."""
         self._ending: set[threading.Thread] = set()
+        self._troubles = 0
+        """Traces that could not be written, or not into the folder."""
+        account.count_at_exit("traces", lambda: sum(alone._troubles for alone in list(_all)))
         self._is_closed = False
         atexit.register(self.close)
         _all.add(self)
@@ -109,6 +113,7 @@ class Alone:
         self._is_closed = True
         self._lock = threading.RLock()  # what the garbage collector closes in the midst of it may come back here
         self._ending.clear()
+        self._troubles = 0
         uplink = None
         if self._downlinks is not None:
             self._downlinks.leave()
@@ -166,8 +171,11 @@ class Alone:
             self._counting.finish()
         finished = run.finish()
         self._ending.discard(threading.current_thread())
-        level = logging.WARNING if finished.trouble else logging.INFO
-        _log.log(level, "%s", about_in_one_line(finished))
+        if not finished.trouble:
+            _log.info("%s", about_in_one_line(finished))
+            return
+        self._troubles += 1
+        (_log.warning if self._troubles > 1 else account.warn)("%s", about_in_one_line(finished))
 
 
 _SETTLING_S = 2.0

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rotoscope.sdk import kept_here
 from rotoscope.sdk.frames import Unpacking, read_mark
 from rotoscope.sdk.keepers import Call, Keeper
 from rotoscope.sdk.scopes import clock
@@ -173,6 +174,7 @@ class _Link:
     ) -> None:
         keeper = self._keeper_of(run)
         if keeper is None:
+            kept_here.lateness.count()
             return
         call = keeper.call(path, body, headers=headers, at_s=at_s, asks_usage=asks_usage)
         if call is not None:

@@ -70,4 +70,6 @@ class GatewayRecording:
         self._sender.flush(timeout_s)
 
     def _run(self, name: str, *, is_ours: bool) -> GatewayRun:
+        if not is_ours:
+            self._sender.run_of_process = name
         return GatewayRun(name, self._sender, is_ours=is_ours, environment=self._environment)

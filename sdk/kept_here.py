@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -30,11 +31,18 @@ class _Lateness:
         """Count one, and tell of the first."""
         self.calls += 1
         if self.calls == 1:
-            count_at_exit("calls that were made after their run had ended", lambda: self.calls)
+            count_at_exit("calls", lambda: self.calls)
             _log.warning("a call was not recorded: the outermost agent had returned before it was made")
 
+    def begin_in_child(self) -> None:
+        """Forget those of the process that this one was forked from."""
+        self.calls = 0
 
-_lateness = _Lateness()
+
+lateness = _Lateness()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lateness.begin_in_child)
 
 
 class KeptHere:
@@ -80,7 +88,7 @@ class KeptHere:
         """Take in a request as it is sent; None where its answer need not be heard."""
         recorded = self._recorded
         if self._is_over:
-            _lateness.count()
+            lateness.count()
 
         def begin() -> CallHere | None:
             recorded.began(at_s)

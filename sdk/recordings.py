@@ -62,7 +62,7 @@ def record_by(recording: Recording | None) -> None:
     """Let runs that begin from now on be recorded."""
     global _recording, _is_decided
     if recording is not None:
-        count_at_exit("agents that have not ended", lambda: len(open_agents))
+        count_at_exit("agents", lambda: len(open_agents))
     _recording, _is_decided = recording, True
 
 

@@ -1,7 +1,8 @@
 """What agents tell, on its way to a gateway: a queue, and one thread that posts what is in it.
 
 Telling never waits and never raises. What the queue has no room for is dropped and counted, and so is what the gateway
-does not take in a few tries. A process that is forked begins with an empty queue and a thread of its own; all that is
+does not take in a few tries, or in one, where it has not taken what came before. It is told how much that was as soon as
+it takes something of the same run. A process that is forked begins with an empty queue and a thread of its own; all that is
 shared between threads can be put into from anywhere, also from a signal's handler or while garbage is collected. The
 thread imports nothing, so that no fork finds it in the midst of that.
 """
@@ -22,8 +23,9 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
+from rotoscope.recorder.losses import Loss
 from rotoscope.recorder.marks import Mark
-from rotoscope.sdk.account import count_at_exit
+from rotoscope.sdk import account
 from rotoscope.sdk.gateways import Gateway
 from rotoscope.sdk.posting import Poster
 from rotoscope.sdk.scopes import clock
@@ -39,6 +41,9 @@ MOST_AT_ONCE = 150
 LINGER_S = 0.05
 """How long a batch waits for more."""
 MOST_TRIES = 8
+"""Of a gateway that has answered what came before; one that has not is tried once at a time."""
+MOST_RUNS = 10_000
+"""Whose losses are told apart."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 EXIT_S = 2.0
@@ -56,6 +61,8 @@ class Sender:
         self._gateway = gateway
         self._first_pause_s = first_pause_s
         self._is_registered = False
+        self.run_of_process: str | None = None
+        """The run that all of the process is of, which is told at its end what was lost in it; None where there is none."""
         self._begin()
         _senders.add(self)
 
@@ -70,7 +77,13 @@ class Sender:
         self._teller = secrets.token_hex(8)
         self._batches = 0
         self._sending = 0
+        self._is_silent = False
+        """Whether the gateway has not answered what was sent last."""
+        self._is_closed = False
         self._said: set[str] = set()
+        self._counting = threading.RLock()  # the garbage collector or a signal may come back here in the midst of it
+        self._untold: dict[str, int] = {}
+        """Marks that were dropped, by their run, which the gateway has not been told."""
         self.dropped = 0
         """Marks that the gateway did not get."""
 
@@ -78,7 +91,7 @@ class Sender:
         """Send a mark of a run, or its end. Never raises."""
         try:
             if self._queue.qsize() >= (MOST_WAITING_WITH_ENDS if mark is None else MOST_WAITING):
-                self._drop(0 if mark is None else 1, "more is told than can be sent")
+                self._drop(run, 0 if mark is None else 1, "more is told than can be sent")
                 return
             self._queue.put((run, mark))
             if self._thread is None:
@@ -95,9 +108,10 @@ class Sender:
         return done.wait(timeout_s)
 
     def close(self) -> None:
-        """Send what is left as the process ends, in little time. Never raises."""
+        """Send what is left as the process ends, and what was lost, in little time. Never raises."""
         self._hurry.set()
-        if not self.flush(EXIT_S):
+        if not self.flush(EXIT_S) and not self._is_closed:
+            self._is_closed = True  # what its thread still does comes too late to count
             self.dropped += self._sending + self._left()
 
     def begin_in_child(self) -> None:
@@ -124,7 +138,7 @@ class Sender:
 
     def _register(self) -> None:
         """Be called as the process ends, which processes of `multiprocessing` do in a way of their own."""
-        count_at_exit("marks that did not reach the gateway", lambda: sum(sender.dropped for sender in _senders))
+        account.count_at_exit("marks", lambda: sum(sender.dropped for sender in list(_senders)))
         if not self._is_registered:
             self._is_registered = True
             atexit.register(self.close)
@@ -142,7 +156,7 @@ class Sender:
             try:
                 self._send(items)
             except Exception as error:  # noqa: BLE001 - the thread goes on whatever happens
-                self._drop(self._sending, f"a batch cannot be sent ({type(error).__name__})")
+                self._drop("", self._sending, f"a batch cannot be sent ({type(error).__name__})")
             self._sending = 0
             for item in items:
                 if isinstance(item, threading.Event):
@@ -164,22 +178,55 @@ class Sender:
             self._send_marks(run, of_run)
             self._sending -= len(of_run)
         for run in ended:
-            self._deliver(f"runs/{quote(run, safe='')}/end", "", lambda: b"")
+            self._end(run)
+        if self._hurry.is_set() and isinstance(items[-1], threading.Event):
+            self._account()
 
     def _send_marks(self, run: str, marks: Sequence[Mark]) -> None:
-        number, self._batches = self._batches, self._batches + 1
-        status = self._deliver("marks", run, lambda: batch_of(marks, teller=self._teller, number=number, now_s=clock()))
+        status = self._send_batch(run, marks, {"marks": self._untold.get(run, 0)})
         if status != 200:
-            self._drop(len(marks), f"the gateway answers with status {status}" if status else "")
+            self._drop(run, len(marks), f"the gateway answers with status {status}" if status else "")
+
+    def _end(self, run: str) -> None:
+        """End a run, when it has been told what was lost of it."""
+        if lost := self._untold.get(run):
+            self._send_batch(run, (), {"marks": lost})
+        self._deliver(f"runs/{quote(run, safe='')}/end", "", lambda: b"")
+        with self._counting:
+            self._untold.pop(run, None)
+
+    def _account(self) -> None:
+        """Tell the runs that go on what was lost, and that of the process all that there is to tell."""
+        for run, lost in list(self._untold.items()):
+            if run != self.run_of_process:
+                self._send_batch(run, (), {"marks": lost})
+        if self.run_of_process is not None and (rest := account.untold()):
+            self._send_batch(self.run_of_process, (), rest)
+
+    def _send_batch(self, run: str, marks: Sequence[Mark], lost: dict[Loss, int]) -> int:
+        """Send marks of a run, and tell what was lost."""
+        lost = {loss: number for loss, number in lost.items() if number}
+        number, self._batches = self._batches, self._batches + 1
+
+        def body() -> bytes:
+            return batch_of(marks, teller=self._teller, number=number, now_s=clock(), lost=lost)
+
+        status = self._deliver("marks", run, body)
+        if status == 200 and lost:
+            account.has_told(lost)
+            with self._counting:
+                left = self._untold.pop(run, 0) - lost.get("marks", 0)
+                self._untold |= {run: left} if left > 0 else {}
+        return status
 
     def _deliver(self, path: str, run: str, body: Callable[[], bytes]) -> int:
-        """Post until it is answered, for a while; return the status, 0 where there is none."""
+        """Post until it is answered, for a while unless it was not answered before; return the status, 0 for none."""
         assert self._poster is not None
         headers = {"Content-Type": "application/json"}
         headers |= {RUN_HEADER: run} if run else {}
         headers |= {TOKEN_HEADER: self._gateway.token} if self._gateway.token else {}
         pause_s = self._first_pause_s
-        for tries in range(MOST_TRIES):
+        for tries in range(1 if self._is_silent else MOST_TRIES):
             if tries:
                 if self._hurry.wait(pause_s):
                     break
@@ -190,8 +237,10 @@ class Sender:
                 self._say(f"the gateway does not answer ({type(error).__name__}): it is tried again for a while")
                 continue
             if status < 500:
+                self._is_silent = False
                 return status
             self._say(f"the gateway answers with status {status}: it is tried again for a while")
+        self._is_silent = True
         return 0
 
     def _left(self) -> int:
@@ -203,8 +252,13 @@ class Sender:
                 left += not isinstance(item, threading.Event) and item[1] is not None
         return left
 
-    def _drop(self, marks: int, reason: str) -> None:
-        self.dropped += marks
+    def _drop(self, run: str, marks: int, reason: str) -> None:
+        with self._counting:
+            if self._is_closed:
+                return
+            self.dropped += marks
+            if marks and (run in self._untold or len(self._untold) < MOST_RUNS):
+                self._untold[run] = self._untold.get(run, 0) + marks
         if reason:
             self._say(f"what agents tell is dropped: {reason}")
 

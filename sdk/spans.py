@@ -70,9 +70,9 @@ class Counts:
 
     def _tell_at_exit(self) -> None:
         self._is_told_at_exit = True
-        count_at_exit("spans that have not ended", lambda: self.open)
-        count_at_exit("spans that were lost", lambda: self.lost)
-        count_at_exit("what agents did and was not recorded", lambda: self.failed)
+        count_at_exit("open_spans", lambda: self.open)
+        count_at_exit("spans", lambda: self.lost)
+        count_at_exit("steps", lambda: self.failed)
 
 
 counts = Counts()

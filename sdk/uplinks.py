@@ -21,6 +21,7 @@ from rotoscope.recorder.exchange import Exchange
 from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.recorder.variables import PROCESS_VARIABLE, RUN_VARIABLE
+from rotoscope.sdk import account
 from rotoscope.sdk.calls import Calls
 from rotoscope.sdk.frames import packed, written_mark
 from rotoscope.sdk.keepers import RunAlone
@@ -75,6 +76,8 @@ class Uplink:
         self._turns = Turns()
         self._socket: socket.socket | None = None
         self._is_gone = False
+        self.lost = 0
+        """Marks and calls that it was not told."""
         _all.add(self)
 
     def __repr__(self) -> str:
@@ -82,11 +85,16 @@ class Uplink:
 
     def send(self, head: list[Any], body: bytes = b"") -> None:
         """Tell something."""
-        self._turns.take(lambda: self._send(packed(head, body)), otherwise=None)
+        self._turns.take(lambda: self._send(head, body), otherwise=None)
 
-    def _send(self, frame: bytes) -> None:
-        if self._is_gone:
-            return
+    def _send(self, head: list[Any], body: bytes) -> None:
+        if not self._is_gone:
+            self._try(packed(head, body))
+        if self._is_gone and head[0] in ("mark", "call"):
+            self.lost += 1
+            account.count_at_exit("told", lambda: sum(uplink.lost for uplink in list(_all)))
+
+    def _try(self, frame: bytes) -> None:
         try:
             if self._socket is None:
                 self._socket = self._connected()
@@ -111,6 +119,7 @@ class Uplink:
     def begin_anew(self) -> None:
         """Connect anew, in a process that was forked."""
         self._turns.begin_anew()
+        self.lost = 0
         if self._socket is not None:
             self._socket.close()
             self._socket = None

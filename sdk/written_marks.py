@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rotoscope.recorder.losses import Loss
 from rotoscope.recorder.marks import BranchMark, JoinMark, Mark, ToolMark, WaitMark
 
 MOST_CHARS = 1024
 """Of a name; a gateway takes no longer ones."""
 
 
-def batch_of(marks: Sequence[Mark], *, teller: str, number: int, now_s: float) -> bytes:
-    """Return a batch of marks; `teller` and `number` say whether it has come before."""
-    batch = {"teller": teller, "batch": number, "now_s": now_s, "marks": [_written(mark) for mark in marks]}
+def batch_of(marks: Sequence[Mark], *, teller: str, number: int, now_s: float, lost: Mapping[Loss, int] = {}) -> bytes:
+    """Return a batch of marks; `teller` and `number` say whether it has come before, `lost` what is not in any."""
+    batch: dict[str, Any] = {"teller": teller, "batch": number, "now_s": now_s, "marks": [*map(_written, marks)]}
+    if lost:
+        batch["lost"] = dict(lost)
     return json.dumps(batch, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rotoscope.recorder.encodings import Undecodable
 from rotoscope.sdk.outgoing import Request
+from rotoscope.sdk.spans import counts
 from rotoscope.sdk.transports.hearing import OF_THE_BODY, Hearing, harmless, hearing_of
 from rotoscope.sdk.transports.patching import listening, put_around
 
@@ -110,7 +111,8 @@ async def _changed(request: Any, hearing: Hearing) -> AsyncIterator[None]:
     try:
         try:
             await _change(request, hearing)
-        except Exception:  # noqa: BLE001 - the agent must not be hurt
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            counts.fail(error)
             hearing.take_back()
             request.headers.clear()
             request.headers.extend(headers)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from rotoscope.recorder.encodings import Undecodable, decoder_of
 from rotoscope.sdk.outgoing import Listener, Outgoing, Request
+from rotoscope.sdk.spans import counts
 
 T = TypeVar("T")
 
@@ -133,8 +134,9 @@ class Hearing:
             return otherwise  # type: ignore[no-any-return]
         try:
             return told(*args)
-        except Exception:  # noqa: BLE001 - the agent must not be hurt
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
             self._is_over = True
+            counts.fail(error)
             return otherwise  # type: ignore[no-any-return]
 
 
@@ -142,7 +144,8 @@ def harmless(hearing: Hearing, act: Callable[[], T], otherwise: T) -> T:
     """Do to a request or an answer of a client what hearing it needs; where that fails it is left as it is, unheard."""
     try:
         return act()
-    except Exception:  # noqa: BLE001 - the agent must not be hurt
+    except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+        counts.fail(error)
         hearing.take_back()
         hearing.failed()
         return otherwise
@@ -156,7 +159,8 @@ def hearing_of(listener: Listener | None, request: Callable[[], Request | None])
         asked = request()
         outgoing = None if asked is None else listener(asked)
         return None if asked is None or outgoing is None else Hearing(outgoing, asked.body)
-    except Exception:  # noqa: BLE001 - the agent must not be hurt
+    except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+        counts.fail(error)
         return None
 
 

@@ -23,6 +23,7 @@ from rotoscope.proxy.upstream import upstream_given
 from rotoscope.recorder import Recorder
 from rotoscope.recorder.campaigns import Campaign
 from rotoscope.recorder.recorded_run import Finished, Run
+from rotoscope.recorder.telling import about_in_one_line
 from rotoscope.traces.canary import Canaries
 from rotoscope.traces.journal import BranchBegan, RegionJoined, ToolRan, Waited
 from rotoscope.traces.journal_files import JournalWriter, parse_journal
@@ -86,6 +87,17 @@ def test_batch_that_comes_again_counts_once_and_another_process_counts_its_own()
     assert len(heard.records) == 3
 
 
+def test_what_was_lost_counts_once_a_batch() -> None:
+    heard = Heard()
+
+    heard.take(TOOL, lost={"marks": 2})
+    heard.take(TOOL, lost={"marks": 2})
+    heard.take(batch=1, lost={"marks": 1, "spans": 4})
+    heard.take(teller="u", lost={"marks": 1})
+
+    assert heard.run.lost == {"marks": 4, "spans": 4}
+
+
 def test_clock_of_this_machine_is_ours_however_long_the_batch_took() -> None:
     heard = Heard()
     heard.run.recorder.request(CHAT, json.dumps(WHOLE).encode(), at_s=4.0)
@@ -129,6 +141,10 @@ def test_another_clock_is_set_by_the_quickest_batch(ahead_s: float, is_here: boo
         batch_of(WAIT | {"kind": "lunch"}),
         batch_of(*[JOIN] * (MOST_MARKS + 1)),
         batch_of(extra=1),
+        batch_of(lost={"canary": 1}),
+        batch_of(lost={"marks": -1}),
+        batch_of(lost={"marks": True}),
+        batch_of(lost=[]),
     ],
 )
 def test_what_is_no_batch_is_refused_whole(bad: Any) -> None:
@@ -182,6 +198,20 @@ def test_marks_may_come_before_the_first_call_and_reach_the_run_of_their_name(tm
     assert [[x.time_source for x in told] for told in tools] == [["sdk"], ["sdk", "sdk"]]
 
 
+def test_no_run_begins_for_what_was_lost_and_the_one_that_is_open_is_told(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, stood: Stood) -> None:
+        lost = batch_of(lost={"marks": 3})
+        status, error = await told(client, lost)
+        assert (status, error["error"]["message"]) == (404, "rotoscope: the run that something was lost of is not open")
+        assert stood.runs.open == []
+        await (await client.post(CHAT, json=WHOLE)).read()
+        assert await told(client, lost) == (200, {"taken": 0})
+
+    [finished] = played(tmp_path, play)
+
+    assert about_in_one_line(finished).endswith("(in the agent: marks that did not reach the gateway: 3)")
+
+
 def test_run_of_marks_alone_leaves_nothing(tmp_path: Path) -> None:
     async def play(client: aiohttp.ClientSession, _: Stood) -> None:
         await told(client, batch_of(TOOL, BRANCH, JOIN))
@@ -214,6 +244,7 @@ def test_bad_batch_is_told_where_it_is_wrong_and_hurts_nothing(
         for bad in (
             batch_of(WAIT, TOOL | {"start_s": CANARY}),
             batch_of(TOOL | {CANARY: 1}),
+            batch_of(lost={CANARY: 1}),
             batch_of(TOOL | {"mark": CANARY}),
             CANARY.encode(),
         ):

@@ -25,6 +25,18 @@ def test_trace_that_is_elsewhere_is_told_with_the_reason(tmp_path: Path) -> None
     assert about_in_one_line(finished).endswith(f": {tmp_path / 'x.trace.json'} (the folder is full)")
 
 
+def test_what_agents_lost_is_told_with_the_trace_alone(tmp_path: Path) -> None:
+    run, trace, path = begin_in(tmp_path, None), make_trace(), tmp_path / "x.trace.json"
+    run.finish()
+    run.lost.update(marks=3, spans=1)
+    lost = "in the agent: marks that did not reach the gateway: 3; spans that were lost: 1"
+
+    assert about(Finished(run, trace, path, ""))[-2:] == [lost, f"trace: {path}"]
+    assert about_in_one_line(Finished(run, trace, path, "")).endswith(f"{path} ({lost})")
+    assert about_in_one_line(Finished(run, trace, path, "full")).endswith(f"{path} (full; {lost})")
+    assert about(Finished(run, None, None, "")) == []
+
+
 def test_one_line_tells_how_calls_ended(tmp_path: Path) -> None:
     run, trace = begin_in(tmp_path, None), make_trace(turns=2)
     run.finish()

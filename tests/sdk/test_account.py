@@ -1,23 +1,77 @@
+"""What is told as a process ends, and to whom."""
+
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from functools import partial
 
+import pytest
+
+from rotoscope.recorder.losses import Loss
 from rotoscope.sdk import account
 
 
-def test_only_what_there_is_some_of_is_told_in_one_line() -> None:
-    numbers = {"tests that were lost": 0, "tests that have not ended": 2}
-    before = dict(account._numbers)
-    account._numbers.clear()
-    try:
-        for what in list(numbers):
-            account.count_at_exit(what, partial(numbers.__getitem__, what))
+@pytest.fixture
+def numbers(monkeypatch: pytest.MonkeyPatch) -> dict[Loss, int]:
+    """The numbers that are counted, and no others."""
+    numbers: dict[Loss, int] = {"spans": 0, "agents": 2}
+    monkeypatch.setattr(account, "_numbers", {loss: partial(numbers.__getitem__, loss) for loss in numbers})
+    monkeypatch.setattr(account, "_told", Counter())
+    return numbers
 
-        assert account.account() == "tests that have not ended: 2"
-        numbers["tests that were lost"] = 1
-        assert account.account() == "tests that were lost: 1; tests that have not ended: 2"
-        numbers.update(dict.fromkeys(numbers, 0))
-        assert account.account() == ""
+
+def test_only_what_there_is_some_of_is_told_in_one_line(numbers: dict[Loss, int]) -> None:
+    assert account.account() == "agents that have not ended: 2"
+    numbers["spans"] = 1
+    assert account.account() == "agents that have not ended: 2; spans that were lost: 1"
+    numbers.update(dict.fromkeys(numbers, 0))
+    assert account.account() == ""
+
+
+def test_what_somebody_else_tells_is_not_told_twice(numbers: dict[Loss, int]) -> None:
+    account.has_told({"agents": 2})
+    assert account.account() == ""
+
+    numbers["agents"] = 3
+    assert account.untold() == {"agents": 1}
+
+
+def test_line_goes_to_the_log_where_somebody_reads_it(
+    numbers: dict[Loss, int], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account._tell()
+
+    assert caplog.messages == ["as the process ends: agents that have not ended: 2"]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("level", "times"), [(logging.WARNING, 1), (logging.ERROR, 0)])
+def test_line_goes_to_standard_error_where_nobody_has_set_up_logging_and_nobody_does_not_want_it(
+    level: int,
+    times: int,
+    numbers: dict[Loss, int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logger = logging.getLogger("rotoscope")
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logger, "handlers", [logging.NullHandler()])
+    logger.setLevel(level)
+    try:
+        account._tell()
     finally:
-        account._numbers.clear()
-        account._numbers.update(before)
+        logger.setLevel(logging.NOTSET)
+
+    assert capsys.readouterr().err == "rotoscope: as the process ends: agents that have not ended: 2\n" * times
+
+
+def test_nothing_is_said_where_python_has_no_last_resort(
+    numbers: dict[Loss, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.getLogger("rotoscope")
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logging, "lastResort", None)
+    account._tell()
+
+    assert capsys.readouterr().err == ""

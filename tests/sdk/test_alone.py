@@ -7,6 +7,7 @@ import logging
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def test_runs_are_a_trace_each_and_share_a_campaign(tmp_path: Path, origin: str)
 def test_calls_that_come_after_their_run_has_ended_are_told(
     tmp_path: Path, origin: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_here, "_lateness", kept_here._Lateness())
+    monkeypatch.setattr(kept_here, "lateness", kept_here._Lateness())
     monkeypatch.setattr(account, "_numbers", {})
 
     @trace_agent
@@ -129,6 +130,25 @@ def test_what_was_recorded_is_told_in_a_line(tmp_path: Path, origin: str, caplog
         "2 calls, 40 prompt tokens, 10 completion tokens"
     ]
     assert "secret" not in caplog.text
+
+
+def test_traces_that_are_not_in_their_folder_are_told_once_and_counted(
+    tmp_path: Path, origin: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(account, "_numbers", {})
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(logging.getLogger("rotoscope"), "propagate", False)
+    folder = tmp_path / "results"
+    folder.write_text("no folder")
+    with recorded_alone(folder):
+        agent(origin)
+        agent(origin)
+
+    assert len([*tmp_path.glob("rotoscope-*/run.trace.json")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rotoscope: 2 calls, ")
+    assert "the trace is not in its folder: " in line
+    assert account.untold() == {"traces": 2}
 
 
 def test_nothing_that_anyone_said_is_kept_or_logged(

@@ -12,6 +12,7 @@ import pytest
 from event_loops import GUARD_S
 
 from rotoscope.recorder.marks import JoinMark, Mark
+from rotoscope.sdk import kept_here
 from rotoscope.sdk.downlinks import Downlinks
 from rotoscope.sdk.frames import packed, written_mark
 from rotoscope.sdk.keepers import Keeper
@@ -131,7 +132,10 @@ def test_nobody_waits_for_an_answer_to_a_process_that_is_gone(
     assert [told[0] for told in heard.told] == ["call", "cancelled"]
 
 
-def test_runs_that_have_ended_take_nothing_in(heard: Heard, downlinks: Downlinks, uplink: Uplink) -> None:
+def test_runs_that_have_ended_take_nothing_in_and_calls_are_counted(
+    heard: Heard, downlinks: Downlinks, uplink: Uplink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_here, "lateness", lateness := kept_here._Lateness())
     other = KeptElsewhere(uplink, "other")
     other.tell(JoinMark("r", 1.0))
     call = other.call(PATH, BODY, headers={}, at_s=1.0, asks_usage=True)
@@ -140,6 +144,7 @@ def test_runs_that_have_ended_take_nothing_in(heard: Heard, downlinks: Downlinks
     downlinks.settle(GUARD_S)
 
     assert heard.told == []
+    assert lateness.calls == 1
 
 
 @pytest.mark.parametrize("first", [["hello", "another"], ["hello", None], ["mark", "run"], b"\xff" * 8])

@@ -114,6 +114,22 @@ def by_fork():
     process.join()
 
 @trace_agent
+def lose_three():
+    from rotoscope.sdk import sending
+    ask(begun("supervise", "CANARY-8"))
+    search("CANARY-9")
+    sending.MOST_WAITING = 0  # and no room for more
+    search("CANARY-9")
+    search("CANARY-9")
+    global kept
+    kept = never_end()
+    next(kept)
+
+@trace_agent
+def never_end():
+    yield
+
+@trace_agent
 def elsewhere():
     messages = begun("supervise", "CANARY-7")
     ask(messages)
@@ -214,6 +230,15 @@ def test_agents_tools_waits_and_regions_under_record_are_as_the_agent_tells(tmp_
     assert out == "done\n"
     trace = load(tmp_path / "out" / "run-0001.trace.json")
     assert shape(trace) == SUPERVISE
+
+
+def test_what_agents_lost_and_did_not_end_is_said_beside_the_trace(tmp_path: Path) -> None:
+    _, err = recorded(tmp_path, "by hand", "lose_three")
+
+    assert err.splitlines()[-2:] == [
+        "rotoscope: in the agent: marks that did not reach the gateway: 3; agents that have not ended: 1",
+        f"rotoscope: trace: {tmp_path / 'out' / 'run-0001.trace.json'}",
+    ]
 
 
 def test_by_hand_it_is_the_same_and_no_name_and_nothing_said_reaches_a_file_but_that_of_names(tmp_path: Path) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from weakref import WeakSet
 
 import pytest
 from event_loops import GUARD_S
 from sdk_gateways import agent_process, heard_gateway, marks_of, ran
 
 from rotoscope.recorder.marks import ToolMark
+from rotoscope.sdk import account, sending
 from rotoscope.sdk.gateways import gateway_at
-from rotoscope.sdk.sending import MOST_WAITING, MOST_WAITING_WITH_ENDS, Sender
+from rotoscope.sdk.sending import MOST_TRIES, MOST_WAITING, MOST_WAITING_WITH_ENDS, Sender
 
 
 def tool(name: str = "t") -> ToolMark:
@@ -22,6 +25,14 @@ def tool(name: str = "t") -> ToolMark:
 
 def sender_to(origin: str) -> Sender:
     return Sender(gateway_at(origin), first_pause_s=0.001)
+
+
+@pytest.fixture
+def nothing_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Account for what the test loses alone."""
+    monkeypatch.setattr(account, "_numbers", {})
+    monkeypatch.setattr(account, "_told", Counter())
+    monkeypatch.setattr(sending, "_senders", WeakSet[Sender]())
 
 
 @pytest.fixture
@@ -108,6 +119,101 @@ def test_gateway_that_comes_back_gets_what_was_told_meanwhile(refusing: str) -> 
         assert sender.flush(GUARD_S)
 
     assert gateway.names == ["a", "b"]
+
+
+def test_gateway_that_is_down_is_tried_once_at_a_time_until_it_answers_and_is_told_what_was_lost(
+    nothing_lost: None,
+) -> None:
+    down = MOST_TRIES + 2
+    with heard_gateway(statuses=lambda number: 0 if number < down else 200) as gateway:
+        sender = sender_to(gateway.origin)
+        tried: list[int] = []
+        for name in ("a", "b", "c", "d", "e"):
+            sender.put("one", tool(name))
+            assert sender.flush(GUARD_S)
+            tried.append(gateway.requests)
+
+    assert tried == [MOST_TRIES, MOST_TRIES + 1, MOST_TRIES + 2, MOST_TRIES + 3, MOST_TRIES + 4]
+    assert [(one.names, one.body.get("lost")) for one in gateway.told] == [(["d"], {"marks": 3}), (["e"], None)]
+    assert (sender.dropped, account.untold()) == (3, {})
+
+
+def test_gateway_that_answered_again_is_tried_as_often_as_before() -> None:
+    answers_at = MOST_TRIES, 2 * MOST_TRIES
+    with heard_gateway(statuses=lambda number: 200 if number in answers_at else 500) as gateway:
+        sender = sender_to(gateway.origin)
+        for name in ("a", "b", "c"):
+            sender.put("", tool(name))
+            assert sender.flush(GUARD_S)
+
+    assert gateway.names == ["b", "c"]
+    assert gateway.requests == 2 * MOST_TRIES + 1
+
+
+def test_run_is_told_what_was_lost_of_it_alone_before_it_ends(
+    nothing_lost: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with heard_gateway() as gateway:
+        sender = sender_to(gateway.origin)
+        sender.put("one", tool())
+        assert sender.flush(GUARD_S)
+        with monkeypatch.context() as full:
+            full.setattr(sending, "MOST_WAITING", 0)
+            for run in ("one", "one", "two"):
+                sender.put(run, tool())
+        sender.put("one", None)
+        assert sender.flush(GUARD_S)
+        assert account.untold() == {"marks": 1}
+        sender.close()
+
+    assert [(one.path, one.run, one.names, one.body.get("lost")) for one in gateway.told] == [
+        ("/_rotoscope/marks", "one", ["t"], None),
+        ("/_rotoscope/marks", "one", [], {"marks": 2}),
+        ("/_rotoscope/runs/one/end", "", [], None),
+        ("/_rotoscope/marks", "two", [], {"marks": 1}),
+    ]
+    assert account.untold() == {}
+
+
+def test_run_of_the_process_is_told_at_its_end_all_that_was_lost_in_it(nothing_lost: None) -> None:
+    account.count_at_exit("spans", lambda: 4)
+    with heard_gateway() as gateway:
+        sender = sender_to(gateway.origin)
+        sender.run_of_process = ""
+        sender.put("", tool())
+        sender.close()
+        sender.close()
+
+    assert [one.body.get("lost") for one in gateway.told] == [None, {"spans": 4}]
+    assert account.account() == ""
+
+
+def test_what_a_gateway_does_not_want_to_know_is_told_by_the_process(nothing_lost: None) -> None:
+    with heard_gateway(statuses=lambda number: 400) as gateway:
+        sender = sender_to(gateway.origin)
+        sender.run_of_process = ""
+        sender.put("", tool())
+        sender.close()
+
+    assert gateway.requests == 2
+    assert account.account() == "marks that did not reach the gateway: 1"
+
+
+def test_what_comes_to_nothing_behind_the_end_of_the_process_counts_once(
+    nothing_lost: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "EXIT_S", 0.0)
+    held = threading.Event()
+    with heard_gateway(statuses=lambda number: 400, held=held) as gateway:
+        sender = sender_to(gateway.origin)
+        sender.put("", tool())
+        assert gateway.first_came.wait(GUARD_S)
+        sender.put("", tool())
+        sender.close()
+        held.set()
+        assert sender.flush(GUARD_S)
+
+    assert sender.dropped == 2
 
 
 def test_queue_is_bounded_and_what_it_has_no_room_for_is_counted(caplog: pytest.LogCaptureFixture) -> None:

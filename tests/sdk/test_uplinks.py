@@ -19,6 +19,7 @@ def test_nothing_is_told_where_nobody_listens(caplog: pytest.LogCaptureFixture) 
     outgoing = recording.hear(Request("POST", "http://server/v1/chat/completions", {}, BODY))
     assert outgoing is not None
     outgoing.response(200, "application/json")
+    assert recording.uplink.lost == 2
 
     assert outgoing.body is BODY
     assert outgoing.chunk(b"{}") == b"{}"

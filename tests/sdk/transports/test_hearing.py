@@ -11,6 +11,7 @@ from sdk_worlds import Overheard
 
 from rotoscope.recorder.encodings import Undecodable
 from rotoscope.sdk.outgoing import Outgoing, Request
+from rotoscope.sdk.spans import counts
 from rotoscope.sdk.transports.hearing import Hearing, hearing_of
 
 CASES = [
@@ -115,15 +116,17 @@ class Raises:
     take_back = response = chunk = end = failed = cancelled = _raise
 
 
-def test_a_listener_that_raises_hurts_nobody() -> None:
+def test_a_listener_that_raises_hurts_nobody_and_is_counted() -> None:
     def raises(request: Request) -> Outgoing:
         raise RuntimeError
 
     def request() -> Request:
         return Request("POST", "http://server/", {}, b"said")
 
+    failed = counts.failed
     assert hearing_of(None, request) is None
     assert hearing_of(raises, request) is None
+    assert counts.failed == failed + 1
 
 
 def test_an_outgoing_that_raises_hurts_nobody() -> None:
