@@ -21,6 +21,8 @@ Message: TypeAlias = dict[str, Any]
 """A message of a chat completion."""
 
 _REDACTED = ("__REDACTED__", "[REDACTED]", "<redacted>")
+_LEFT_OUT = _REDACTED[0]
+"""Stands for a text that has a place in the span, but is not in it."""
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -96,7 +98,9 @@ def _joined(messages: Sequence[Message]) -> list[Message]:
 
 
 def _content(contents: Sequence[Any]) -> Any:
-    """Return texts as one text, and texts with other pieces as a list."""
+    """Return texts as one text, and texts with other pieces as a list; what is hidden in part is hidden."""
+    if any(content in _REDACTED for content in contents if isinstance(content, str)):
+        return _LEFT_OUT
     if all(isinstance(content, str) for content in contents):
         return "".join(contents)
     pieces: list[Any] = []
@@ -165,12 +169,12 @@ def _of_parts(told: Mapping[str, Any]) -> list[Message]:
     for part in _dicts(told.get("parts")):
         match part.get("type"):
             case "text":
-                contents.append(_text(part.get("content")))
+                contents.append(_told(part, "content"))
             case "tool_call":
                 calls.append(_tool_call(part.get("id"), part.get("name"), part.get("arguments")))
             case "tool_call_response":
-                result = part.get("response", part.get("result", part.get("content")))
-                results.append(_message("tool", _text(result), call_id=_text(part.get("id"))))
+                result = _told(part, "response", "result", "content")
+                results.append(_message("tool", result, call_id=_text(part.get("id"))))
             case "reasoning" | "thinking":
                 thoughts.append(_text(part.get("content")))
             case _:
@@ -178,6 +182,11 @@ def _of_parts(told: Mapping[str, Any]) -> list[Message]:
     if results and not (contents or calls or thoughts):
         return results
     return [*results, _message(role, _content(contents), calls=calls, reasoning="".join(thoughts))]
+
+
+def _told(part: Mapping[str, Any], *names: str) -> str:
+    """Return the text under the first of these names that is there: without content, a part has its type alone."""
+    return next((_text(part[name]) for name in names if name in part), _LEFT_OUT)
 
 
 def _of_chat(told: Mapping[str, Any]) -> Message:
@@ -317,6 +326,8 @@ def _events(span: Span) -> Said:
 
 def _of_event(role: Message, body: Mapping[str, Any]) -> Message:
     told = {**body, **role, "tool_calls": json_of(body.get("tool_calls"))}
+    if "content" not in body and not told["tool_calls"]:
+        return _message(role["role"], _LEFT_OUT)
     content = json_of(body.get("content"))
     if _are_pieces(content) or (isinstance(content, list) and all("text" in x for x in _dicts(content))):
         told["content"] = [{"type": "text", **piece} for piece in _dicts(content)]

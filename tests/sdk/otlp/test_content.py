@@ -248,6 +248,40 @@ def test_what_is_hidden_cut_or_not_there_is_no_content(told: dict[str, str]) -> 
     assert not said(told).answers
 
 
+TEXT_ALONE = {"type": "text"}
+RESULT_ALONE = {"type": "tool_call_response", "id": "c", "name": "look"}
+
+
+@pytest.mark.parametrize(
+    "parts_told", [[TEXT_ALONE], [text("You are."), TEXT_ALONE], [RESULT_ALONE]], ids=["text", "half", "result"]
+)
+def test_a_prompt_whose_parts_have_their_types_alone_is_none(parts_told: list[dict[str, Any]]) -> None:
+    told = {"gen_ai.input.messages": json.dumps([parts("user", *parts_told)])}
+
+    assert not said(told).messages
+
+
+def test_an_event_that_names_a_message_without_its_text_is_no_content() -> None:
+    events = [("gen_ai.user.message", 0, {"gen_ai.system": "openai"}), ("gen_ai.choice", 1, {"finish_reason": "stop"})]
+
+    found = said({}, events=events)
+
+    assert not found.messages
+    assert found.finish_reasons == ("stop",)
+
+
+def test_a_message_of_which_a_piece_is_hidden_is_hidden() -> None:
+    told = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.contents.0.message_content.type": "text",
+        "llm.input_messages.0.message.contents.0.message_content.text": "__REDACTED__",
+        "llm.input_messages.0.message.contents.1.message_content.type": "text",
+        "llm.input_messages.0.message.contents.1.message_content.text": "__REDACTED__",
+    }
+
+    assert not said(told).messages
+
+
 def test_content_of_which_the_exporter_left_something_out_is_none() -> None:
     assert said(GENAI).messages
     assert not said(GENAI, droppedAttributesCount=1).messages
