@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clients.recorded import environment, record_command
+from clients.recorded import record_command
 from clients.scripted_server import Script, serving
+from clients.stage import environment
 from coding_agents.agents import agent_named
 from coding_agents.playing import FROM_OUTSIDE
 

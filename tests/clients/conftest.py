@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from clients.recorded import ALONE, Recorded, record_clients
+from clients.stage import result
 
 FOLDER = "ROTOSCOPE_CLIENTS"
 """The folder of the clients' environments, set by `make test-clients`."""
@@ -37,7 +38,4 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded |
 @pytest.fixture(scope="session")
 def recorded(request: pytest.FixtureRequest, recordings: dict[str, Recorded | BaseException]) -> Recorded:
     """The recorded run of one client."""
-    one = recordings[request.param]
-    if isinstance(one, BaseException):
-        raise one
-    return one
+    return result(recordings[request.param])

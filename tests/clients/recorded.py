@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,15 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clients.script import Script, Words
+from clients.script import Script
 from clients.scripted_server import Seen, scripted_server
+from clients.stage import run_each, stage
 
-from rotoscope.traces import Trace, load
+from rotoscope.traces import Trace
 
 AGENTS = Path(__file__).parent
 ALONE = "alone:"
 """Stands before the name of a client that records itself."""
-AT_ONCE = 2
 PATIENCE_S = 300.0
 """Only a client that hangs takes as long."""
 RUN_AGENT = """\
@@ -31,8 +30,6 @@ exec "$0" "$@" >"$AGENT_LOG" 2>&1
 QUIETLY = 'exec "$0" "$@" >"$AGENT_LOG" 2>&1'
 OPEN_TERMINAL = """exec "$0" "$@" 0<>"$TERMINAL\""""
 """The first terminal that the first process of a session opens is that of all in it."""
-AGENT_CANARIES = 7
-SERVER_CANARIES = 4
 
 
 @dataclass(frozen=True)
@@ -53,43 +50,29 @@ class Recorded:
 def record_clients(environments: Path, names: Sequence[str], folder: Path) -> dict[str, Recorded | BaseException]:
     """Record one run of each client's agent, some of them at the same time; return the error where one failed."""
 
-    async def record_all() -> list[Recorded | BaseException]:
-        slots = asyncio.Semaphore(AT_ONCE)
+    async def record(name: str) -> Recorded:
+        client = name.removeprefix(ALONE)
+        return await _record(client, environments / client / "bin/python", folder / name, is_alone=client != name)
 
-        async def record(name: str) -> Recorded:
-            async with slots:
-                client = name.removeprefix(ALONE)
-                python = environments / client / "bin/python"
-                return await _record(client, python, folder / name, is_alone=client != name)
-
-        return await asyncio.gather(*map(record, names), return_exceptions=True)
-
-    return dict(zip(names, asyncio.run(record_all()), strict=True))
+    return run_each(names, record)
 
 
 async def _record(name: str, python: Path, folder: Path, *, is_alone: bool) -> Recorded:
-    canaries = [canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
-    of_agent, of_server = canaries[:AGENT_CANARIES], canaries[AGENT_CANARIES:]
-    words = Words(*of_server)
-    home = folder / "home"
-    home.mkdir(parents=True)
-    log = home / "agent.log"
+    on = stage(folder)
     agent = AGENTS / f"{name.replace('-', '_')}_agent.py"
-    async with scripted_server(Script(words), says_in_errors=words.error) as server:
-        variables = environment(home) | {"CLIENT_CANARIES": " ".join(of_agent), "AGENT_LOG": str(log)}
-        recordings = folder / "recordings"
+    async with scripted_server(Script(on.words), says_in_errors=on.words.error) as server:
         if is_alone:
             status, said = await _record_itself(
-                python, agent, server=server.url, folder=recordings, environment=variables
+                python, agent, server=server.url, folder=on.recordings, environment=on.environment
             )
         else:
-            command = [str(python), str(agent)]
-            upstream = f"{server.url}/v1"
-            status, said = await record_command(command, upstream=upstream, folder=recordings, environment=variables)
-    agent_said = log.read_text()[-4000:] if log.exists() else "the agent was not started"
-    assert status == 0, f"{said.decode()}\n{agent_said}"
-    (path,) = (folder / "recordings").glob("*.trace.json")
-    return Recorded(name, load(path), server.seen, folder / "recordings", said, canaries)
+            status, said = await record_command(
+                [str(python), str(agent)],
+                upstream=f"{server.url}/v1",
+                folder=on.recordings,
+                environment=on.environment,
+            )
+    return Recorded(name, on.trace(status, said), server.seen, on.recordings, said, on.canaries)
 
 
 async def _record_itself(
@@ -162,14 +145,3 @@ async def _interrupt(process: asyncio.subprocess.Process, when: asyncio.Event | 
     if when is not None:
         await when.wait()
         process.send_signal(signal.SIGINT)
-
-
-def environment(home: Path) -> dict[str, str]:
-    """Return an environment without anything of the person who runs the tests."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
-    return kept | {"HOME": str(home), "TMPDIR": str(home), "NO_PROXY": "127.0.0.1"}
-
-
-def canary() -> str:
-    """Return a word that occurs nowhere else, and that tokenizers and file formats leave in one piece."""
-    return "kanari" + secrets.token_hex(6)

@@ -11,9 +11,9 @@ from dataclasses import astuple, dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 
-from clients.recorded import canary
 from clients.script import Words
 from clients.scripted_server import Script
+from clients.stage import canary
 from coding_agents.terminal import Person
 
 COMMITTED_AT = "2026-01-01T12:00:00+0000"

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from clients.stage import result
 from coding_agents.agents import agent_named
 from coding_agents.playing import Played, perform
 
@@ -49,10 +50,7 @@ def performed(tmp_path_factory: pytest.TempPathFactory) -> Performer:
     def perform_named(name: str, play: str) -> Played:
         if name not in os.environ.get(NAMES, "").split():
             pytest.skip(f"{name} is not among the agents to test")
-        played = perform_once(name, play)
-        if isinstance(played, BaseException):
-            raise played
-        return played
+        return result(perform_once(name, play))
 
     return perform_named
 

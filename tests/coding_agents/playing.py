@@ -13,8 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-from clients.recorded import Recorded, environment, record_command
+from clients.recorded import Recorded, record_command
 from clients.scripted_server import Seen, serving
+from clients.stage import environment
 from coding_agents.agent_server import AgentServer
 from coding_agents.agents import Agent, Canaries, Play, ToolIds, Truth, make_project
 from coding_agents.anonymous import without_names

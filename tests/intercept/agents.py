@@ -10,21 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from aiohttp import web
-from clients.recorded import (
-    AGENT_CANARIES,
-    AGENTS,
-    SERVER_CANARIES,
-    Recorded,
-    canary,
-    environment,
-    record_command,
-)
+from clients.recorded import AGENTS, Recorded, record_command
 from clients.script import Script, Words
 from clients.scripted_server import Handler, KeepingEngine, ScriptedServer, Seen, current_request, serving
+from clients.stage import stage
 from intercept.fronts import Front
 
 from rotoscope.replayer.simulator.scheduler import Generation
-from rotoscope.traces import load
 from rotoscope.traces.model import Branch, Call, ParallelStart, Trace, TraceEvent
 
 Way = Literal["gateway", "1.1", "2"]
@@ -99,34 +91,22 @@ class OrderedServer(ScriptedServer):
         return journal.read_bytes().count(b'"record":"end"')
 
 
-def new_canaries() -> list[str]:
-    """Return canaries for a run; runs that are compared say the same."""
-    return [canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
-
-
 async def record(
     name: str, way: Way, *, python: Path, front: Front, folder: Path, canaries: list[str], options: tuple[str, ...] = ()
 ) -> Recorded:
     """Record one run of an agent in front of a scripted server, which the front shows by TLS."""
-    words = Words(*canaries[AGENT_CANARIES:])
-    home = folder / "home"
-    home.mkdir(parents=True)
-    log, agent = home / "agent.log", AGENTS / f"{name}_agent.py"
-    of_agent = {"CLIENT_CANARIES": " ".join(canaries[:AGENT_CANARIES]), "AGENT_LOG": str(log)}
-    server = OrderedServer(words, folder / "recordings")
+    on, agent = stage(folder, canaries), AGENTS / f"{name}_agent.py"
+    server = OrderedServer(on.words, on.recordings)
     async with serving(server):
         front.origin_file.write_text(server.url)
         status, said = await record_command(
             [str(python), *([str(OVER_HTTP2)] if way == "2" else []), str(agent)],
             upstream=f"{front.url}/v1" if way == "gateway" else None,
-            folder=folder / "recordings",
-            environment=environment(home) | of_agent | addresses(front),
+            folder=on.recordings,
+            environment=on.environment | addresses(front),
             options=[*([] if way == "gateway" else intercepting(front)), *options],
         )
-    agent_said = log.read_text()[-4000:] if log.exists() else "the agent was not started"
-    assert status == 0, f"{said.decode()}\n{agent_said}"
-    (path,) = (folder / "recordings").glob("*.trace.json")
-    return Recorded(name, load(path), server.seen, folder / "recordings", said, canaries)
+    return Recorded(name, on.trace(status, said), server.seen, on.recordings, said, on.canaries)
 
 
 def addresses(front: Front) -> dict[str, str]:

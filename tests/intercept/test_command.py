@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from clients.recorded import canary, environment
+from clients.stage import canary, environment
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificate
 from event_loops import GUARD_S, in_event_loop

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from clients.checks import kept_content, other_lengths, sent_canaries
 from clients.recorded import Recorded
+from clients.stage import new_canaries
 from clients.truth import true_calls
-from intercept.agents import Way, new_canaries, record, without_times_and_ids
+from intercept.agents import Way, record, without_times_and_ids
 from intercept.fronts import Front
 
 WAYS: tuple[Way, ...] = ("gateway", "1.1", "2")

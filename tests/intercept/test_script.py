@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from clients.recorded import canary, environment
+from clients.stage import canary, environment
 from event_loops import in_event_loop
 from intercept.asking import VERSIONS, connected
 from intercept.fronts import Front

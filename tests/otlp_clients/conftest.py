@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from clients.stage import result
 from otlp_clients.plays import PLAYS, Told, play_all
 
 FOLDER = "ROTOSCOPE_OTLP_CLIENTS"
@@ -31,7 +32,4 @@ def all_told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told | BaseE
 @pytest.fixture(scope="session")
 def told(request: pytest.FixtureRequest, all_told: dict[str, Told | BaseException]) -> Told:
     """One run of one play."""
-    one = all_told[request.param]
-    if isinstance(one, BaseException):
-        raise one
-    return one
+    return result(all_told[request.param])

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
-from clients.recorded import AGENT_CANARIES, SERVER_CANARIES, canary, environment, record_command
-from clients.script import Script, Words
+from clients.recorded import record_command
+from clients.script import Script
 from clients.scripted_server import Seen, scripted_server
+from clients.stage import run_each, stage
 
-from rotoscope.traces import Trace, load
+from rotoscope.traces import Trace
 from rotoscope.traces.formats.recognise import open_traces
 
 HERE = Path(__file__).parent
 CLIENTS = HERE.parent / "clients"
-AT_ONCE = 2
 WITH_CONTENT = {
     "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
@@ -72,29 +72,13 @@ class Told:
 
 def play_all(environments: Path, names: Sequence[str], folder: Path) -> dict[str, Told | BaseException]:
     """Run the plays of these names, some at the same time; return the error where one failed."""
-
-    async def all_of_them() -> list[Told | BaseException]:
-        slots = asyncio.Semaphore(AT_ONCE)
-
-        async def one(name: str) -> Told:
-            async with slots:
-                return await _play(name, PLAYS[name], environments, folder / name)
-
-        return await asyncio.gather(*map(one, names), return_exceptions=True)
-
-    return dict(zip(names, asyncio.run(all_of_them()), strict=True))
+    return run_each(names, lambda name: _play(name, PLAYS[name], environments, folder / name))
 
 
 async def _play(name: str, play: Play, environments: Path, folder: Path) -> Told:
-    canaries = [canary() for _ in range(AGENT_CANARIES + SERVER_CANARIES)]
-    of_agent, words = canaries[:AGENT_CANARIES], Words(*canaries[AGENT_CANARIES:])
-    home = folder / "home"
-    home.mkdir(parents=True)
-    log = home / "agent.log"
-    async with scripted_server(Script(words), says_in_errors=words.error) as server, _receiver() as (url, bodies):
+    on = stage(folder)
+    async with scripted_server(Script(on.words), says_in_errors=on.words.error) as server, _receiver() as (url, bodies):
         variables = {
-            "CLIENT_CANARIES": " ".join(of_agent),
-            "AGENT_LOG": str(log),
             "PYTHONPATH": str(CLIENTS),
             "RECEIVER": url,
             "LANGFUSE_HOST": url,
@@ -109,16 +93,15 @@ async def _play(name: str, play: Play, environments: Path, folder: Path) -> Told
                 str(play.agent),
             ],
             upstream=f"{server.url}/v1",
-            folder=folder / "recordings",
-            environment=environment(home) | variables | play.variables,
+            folder=on.recordings,
+            environment=on.environment | variables | play.variables,
         )
-    assert status == 0, f"{said.decode()}\n{log.read_text()[-4000:] if log.exists() else 'the agent was not started'}"
-    (recording,) = (folder / "recordings").glob("*.trace.json")
+    recorded = on.trace(status, said)
     spans = folder / "spans.binpb"
     spans.write_bytes(b"".join(bodies))  # messages behind one another are one message
     told = await _convert(spans, folder / "written")
     traces = [one.trace for one in open_traces([folder / "written"])]
-    return Told(name, server.seen, load(recording), traces, spans, folder / "written", told, canaries)
+    return Told(name, server.seen, recorded, traces, spans, folder / "written", told, on.canaries)
 
 
 async def _convert(spans: Path, folder: Path) -> str:
