@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from sdk_gateways import ran
 
 from rotoscope.recorder.losses import Loss
 from rotoscope.sdk import account
@@ -75,3 +76,42 @@ def test_nothing_is_said_where_python_has_no_last_resort(
     account._tell()
 
     assert capsys.readouterr().err == ""
+
+
+PROCESSES = """
+import multiprocessing
+from rotoscope.sdk import account
+context = multiprocessing.get_context("fork")
+def lose(generations):
+    for _ in range(2):
+        account.count_at_exit("steps", lambda: generations)
+    if generations > 1:
+        process = context.Process(target=lose, args=(generations - 1,))
+        process.start()
+        process.join()
+process = context.Process(target=lose, args=(3,))
+process.start()
+process.join()
+"""
+
+
+def test_each_process_of_multiprocessing_tells_its_own_once() -> None:
+    _, err = ran(PROCESSES)
+
+    line = "as the process ends: what agents did and was not recorded:"
+    assert err.splitlines() == [f"{line} {number}" for number in (1, 2, 3)]
+
+
+FORK = """
+from rotoscope.sdk import account
+account.count_at_exit("agents", lambda: 2)
+account.has_told({"agents": 1})
+if os.fork():
+    os.wait()
+"""
+
+
+def test_process_that_is_forked_was_told_nothing_yet() -> None:
+    _, err = ran(FORK)
+
+    assert err.splitlines() == [f"as the process ends: agents that have not ended: {number}" for number in (2, 1)]

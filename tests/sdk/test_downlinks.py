@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from event_loops import GUARD_S
 
 from rotoscope.recorder.marks import JoinMark, Mark
 from rotoscope.sdk import kept_here
-from rotoscope.sdk.downlinks import Downlinks
+from rotoscope.sdk.downlinks import Downlinks, _is_ours
 from rotoscope.sdk.frames import packed, written_mark
 from rotoscope.sdk.keepers import Keeper
 from rotoscope.sdk.uplinks import Address, KeptElsewhere, Uplink
@@ -157,6 +159,36 @@ def test_who_does_not_know_the_token_is_not_heard(heard: Heard, downlinks: Downl
         downlinks.settle(GUARD_S)
 
         assert heard.told == []
+
+
+class Connected:
+    """Somebody at the socket: process 7 of user 1000 in group 100."""
+
+    def getsockopt(self, *_: int) -> bytes:
+        return struct.pack("3i", 7, 1000, 100)
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="the system does not tell who connects")
+@pytest.mark.parametrize(("user", "is_ours"), [(1000, True), (100, False), (7, False), (0, False)])
+def test_who_connects_is_told_by_the_user(user: int, is_ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: user)
+
+    assert _is_ours(cast("socket.socket", Connected())) == is_ours
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="the system does not tell who connects")
+def test_another_user_who_knows_the_token_is_not_heard(
+    heard: Heard, downlinks: Downlinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(downlinks.address.of_socket)
+        with contextlib.suppress(OSError):
+            stranger.sendall(packed(["hello", downlinks.address.token]))
+            stranger.sendall(packed(["mark", "run", *written_mark(JoinMark("r", 1.0))]))
+        downlinks.settle(GUARD_S)
+
+    assert heard.told == []
 
 
 def test_one_that_tells_nonsense_does_not_hurt_another(heard: Heard, downlinks: Downlinks, uplink: Uplink) -> None:

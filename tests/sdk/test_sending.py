@@ -272,6 +272,40 @@ def test_names_that_cannot_be_sent_as_they_are_are_sent_otherwise() -> None:
     assert gateway.names == ["?" + "ä" * 1023]
 
 
+def test_what_is_being_sent_is_what_is_still_to_arrive(nothing_lost: None) -> None:
+    held, senders, sending_then = threading.Event(), list[Sender](), list[int]()
+
+    def status(_: int) -> int:
+        sending_then.append(senders[0]._sending)
+        return 200
+
+    with heard_gateway(statuses=status, held=held) as gateway:
+        sender = sender_to(gateway.origin)
+        senders.append(sender)
+        sender.put("zero", tool())
+        assert gateway.first_came.wait(GUARD_S)
+        for run in ("one", "one", "two"):
+            sender.put(run, tool())
+        held.set()
+        assert sender.flush(GUARD_S)
+
+    assert sending_then == [1, 3, 1]
+    assert sender._sending == 0
+
+
+def test_process_that_is_forked_keeps_nothing_of_the_connection_and_python_says_nothing_of_that() -> None:
+    with heard_gateway() as gateway:
+        sender = sender_to(gateway.origin)
+        sender.put("", tool())
+        assert sender.flush(GUARD_S)
+        assert sender._poster is not None
+        connection = sender._poster._connection
+        assert connection is not None
+        sender.begin_in_child()
+
+        assert connection.sock.fileno() == -1
+
+
 FORKS = """
 instrument(gateway=sys.argv[1])
 recording = recordings.current_recording()
