@@ -35,6 +35,7 @@ from rotoscope.sdk.otlp.runs import Run, find_parents, find_runs
 from rotoscope.sdk.otlp.spans import Key, Span
 from rotoscope.sdk.otlp.tool_names import ToolNames
 from rotoscope.sdk.otlp.trace_of_spans import is_ours, trace_of_spans
+from rotoscope.sdk.otlp.untold import with_answers
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.forest import normalise
@@ -94,7 +95,7 @@ def _members_of_others(spans: Sequence[Span], fidelity: Fidelity) -> list[Member
     folded = fold_calls(spans, parents)
     fidelity.note(aspects.DOUBLES, folded.doubles)
     fidelity.note(aspects.CUT, sum(not span.has_all for span in spans if spellings.kind_of(span) == "call"))
-    runs = find_runs(spans, folded.calls, parents, fidelity)
+    runs = find_runs(spans, with_answers(folded.calls), parents, fidelity)
     if not runs:
         raise TraceError("expected spans of model calls, found none")
     campaign = Campaign(id=derived_id(FORMAT, "campaign", *sorted({span.trace_id for span in spans})))

@@ -199,6 +199,30 @@ def test_true_common_prefixes_lie_within_the_bounds_with_and_without_content(see
                 assert low <= common(world.prompts[a], world.prompts[b]) <= high
 
 
+@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_prompts_share_with_whole_streams_lies_within_the_bounds(seed: int, is_hidden: bool) -> None:
+    """Where outputs are hidden too, as far as later prompts tell them."""
+    world = world_of(seed, thinks=False)
+    play(world, calls=12, sends_thinking_back=False)
+    spans = world.spans["genai"]
+    if is_hidden:
+        spans = [
+            {**one, "attributes": [told for told in one["attributes"] if told["key"] != "gen_ai.output.messages"]}
+            for one in spans
+        ]
+
+    (member,) = members_of(file_of(*spans))
+
+    grown = [call for call in member.trace.calls() if isinstance(call.prefix.of, int)]
+    assert grown
+    for call in grown:
+        of = call.prefix.of
+        assert isinstance(of, int)
+        shared = common(world.prompts[call.call], [*world.prompts[of], *world.outputs[of]])
+        assert call.prefix.least <= shared <= call.prefix.greatest
+
+
 def strings_of(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
