@@ -1,7 +1,7 @@
 """What spans tell of prompts and answers, brought to the form of chat completions; it lives until its digests are taken.
 
 Read are, in this order: the JSON attributes of the GenAI conventions; the flat attributes of OpenInference and of
-Traceloop; Langfuse's JSON; the events that older conventions have for each message. What was hidden, cut or left out by
+Traceloop; the JSON of Langfuse and of Vercel's AI SDK; the events that older conventions have for each message. What was hidden, cut or left out by
 the exporter is no content: a prompt whose text is not all there is taken for one that is not told.
 """
 
@@ -54,7 +54,7 @@ def said_in(span: Span, choices: int) -> Said:
     """Return what a span tells of a prompt and its answers; `choices` is how many outputs were asked for."""
     if not span.has_all:
         return NOTHING
-    readers = (_genai, _openinference, _flat, _langfuse, _events)
+    readers = (_genai, _openinference, _flat, _langfuse, _vercel, _events)
     told = [said for read in readers if (said := read(span)).messages or said.answers]
     said = next((x for x in told if x.messages), NOTHING)
     answers = said.answers or next((x.answers for x in told if x.answers), ())
@@ -287,6 +287,41 @@ def _langfuse(span: Span) -> Said:
     answer = json_of(got)
     told = got if answer is None else answer
     return Said(_of_any(messages), _of_any(told, role="assistant"), tools if isinstance(tools, list) else ())
+
+
+def _vercel(span: Span) -> Said:
+    """Read what Vercel's AI SDK sent to a model and got of it."""
+    attributes = span.attributes
+    asked = _dicts(json_of(attributes.get("ai.prompt.messages")))
+    text = attributes.get("ai.response.text", attributes.get("ai.response.object"))
+    got = [{"type": "text", "text": text}] if text else []
+    got += [{"type": "tool-call", **call} for call in _dicts(json_of(attributes.get("ai.response.toolCalls")))]
+    tools = attributes.get("ai.prompt.tools")
+    return Said(
+        [message for told in asked for message in _of_vercel(told)],
+        _of_vercel({"role": "assistant", "content": got}) if got else (),
+        [_parsed(tool) for tool in tools] if isinstance(tools, list) else (),
+    )
+
+
+def _of_vercel(told: Mapping[str, Any]) -> list[Message]:
+    content = told.get("content")
+    if not isinstance(content, list):
+        return [_of_chat(told)]
+    return _of_parts({"role": told.get("role"), "parts": [_vercel_part(part) for part in _dicts(content)]})
+
+
+def _vercel_part(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a piece of a message as the GenAI conventions have it."""
+    call_id, name = part.get("toolCallId"), part.get("toolName")
+    match part.get("type"):
+        case "text" | "reasoning" as kind if "text" in part:
+            return {"type": kind, "content": part["text"]}
+        case "tool-call":
+            return {"type": "tool_call", "id": call_id, "name": name, "arguments": part.get("input", part.get("args"))}
+        case "tool-result":
+            return {"type": "tool_call_response", "id": call_id, "response": part.get("output", part.get("result"))}
+    return part
 
 
 def _of_any(told: Any, role: str = "user") -> list[Message]:

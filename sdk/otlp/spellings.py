@@ -1,7 +1,7 @@
 """What spans say of model calls, tools and agents, in all the spellings that instrumentations have.
 
-GenAI conventions old and new, OpenInference, Traceloop (OpenLLMetry), Langfuse and Logfire: read from what these really
-write. What is said here of a call is numbers and closed sets; its content is read in `content.py`.
+GenAI conventions old and new, OpenInference, Traceloop (OpenLLMetry), Langfuse and Logfire, read from what these really
+write; Vercel's AI SDK, read from what its documentation and its own tests say. What is said here of a call is numbers and closed sets; its content is read in `content.py`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,16 @@ _LANGFUSE: dict[str, Kind] = {
     "agent": "agent",
 }
 _TRACELOOP: dict[str, Kind] = {"tool": "tool", "agent": "agent"}
+_VERCEL: dict[str, Kind] = {
+    "ai.generateText.doGenerate": "call",
+    "ai.streamText.doStream": "call",
+    "ai.generateObject.doGenerate": "call",
+    "ai.streamObject.doStream": "call",
+    "ai.embed.doEmbed": "embedding",
+    "ai.embedMany.doEmbed": "embedding",
+    "ai.toolCall": "tool",
+}
+"""Of Vercel's AI SDK, whose other spans stand around these."""
 
 _OF_CALLS = ("gen_ai.usage.", "gen_ai.prompt.", "gen_ai.completion.", "gen_ai.input.messages", "llm.token_count.")
 """How attributes begin that only calls have; other requests name a model too."""
@@ -59,18 +69,24 @@ _MODEL = (
     "embedding.model_name",
     "langfuse.observation.model.name",
     "llm.request.model",
+    "ai.model.id",
 )
 _PROMPT = (
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.prompt_tokens",
     "llm.token_count.prompt",
     "llm.usage.prompt_tokens",
+    "ai.usage.inputTokens",
+    "ai.usage.promptTokens",
+    "ai.usage.tokens",
 )
 _COMPLETION = (
     "gen_ai.usage.output_tokens",
     "gen_ai.usage.completion_tokens",
     "llm.token_count.completion",
     "llm.usage.completion_tokens",
+    "ai.usage.outputTokens",
+    "ai.usage.completionTokens",
 )
 _CACHED = (
     "gen_ai.usage.cache_read.input_tokens",
@@ -79,6 +95,8 @@ _CACHED = (
     "gen_ai.usage.details.cached_tokens",
     "llm.token_count.prompt_details.cache_read",
     "llm.usage.cache_read_input_tokens",
+    "ai.usage.cachedInputTokens",
+    "ai.usage.inputTokenDetails.cacheReadTokens",
 )
 _WRITTEN = (
     "gen_ai.usage.cache_write.input_tokens",
@@ -87,6 +105,7 @@ _WRITTEN = (
     "gen_ai.usage.details.cache_write_tokens",
     "llm.token_count.prompt_details.cache_write",
     "llm.usage.cache_creation_input_tokens",
+    "ai.usage.inputTokenDetails.cacheWriteTokens",
 )
 _REASONING = (
     "gen_ai.usage.reasoning.output_tokens",
@@ -94,12 +113,20 @@ _REASONING = (
     "gen_ai.usage.details.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
     "llm.usage.reasoning_tokens",
+    "ai.usage.reasoningTokens",
+    "ai.usage.outputTokenDetails.reasoningTokens",
 )
 _RAW_USAGE = ("gen_ai.usage.raw", "langfuse.observation.usage_details", "gen_ai.usage.details")
 """The usage as JSON, in the words of the server or of Langfuse."""
 _FIRST_CHUNK_S = ("gen_ai.response.time_to_first_chunk", "gen_ai.client.operation.time_to_first_chunk")
+_FIRST_CHUNK_MS = "ai.response.msToFirstChunk"
 _FIRST_EVENTS = ("First Token Stream Event", "gen_ai.content.completion.chunk", "llm.content.completion.chunk")
-_FINISH = ("gen_ai.response.finish_reasons", "llm.finish_reason", "gen_ai.completion.0.finish_reason")
+_FINISH = (
+    "gen_ai.response.finish_reasons",
+    "llm.finish_reason",
+    "gen_ai.completion.0.finish_reason",
+    "ai.response.finishReason",
+)
 _CONVERSATION = (
     "gen_ai.conversation.id",
     "session.id",
@@ -107,7 +134,8 @@ _CONVERSATION = (
     "traceloop.association.properties.session_id",
     "traceloop.association.properties.thread_id",
 )
-_TOOL_NAME = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
+_TOOL_NAME = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "ai.toolCall.name")
+_TOOL_CALL_ID = ("gen_ai.tool.call.id", "ai.toolCall.id")
 _FINISH_REASONS = {
     "stop": ("stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"),
     "length": ("length", "max_tokens", "max_output_tokens", "incomplete"),
@@ -129,6 +157,7 @@ def kind_of(span: Span) -> Kind:
         (span.text("langfuse.observation.type").lower(), _LANGFUSE),
         (span.text("traceloop.span.kind").lower(), _TRACELOOP),
         (span.text("llm.request.type"), _OPERATIONS),
+        (span.text("ai.operationId"), _VERCEL),
     ]
     for name, kinds in told:
         if name in kinds:
@@ -153,6 +182,11 @@ def conversation_of(span: Span) -> str:
 
 def tool_name_of(span: Span) -> str:
     return span.text(*_TOOL_NAME) or span.name
+
+
+def tool_call_id_of(span: Span) -> str:
+    """Return by which id the tool was asked for; empty where that is not told."""
+    return span.text(*_TOOL_CALL_ID)
 
 
 def choices_of(span: Span) -> int:
@@ -198,10 +232,10 @@ def keeps_reasoning(span: Span) -> bool:
 
 def first_ns_of(span: Span) -> int | None:
     """Return when the first piece of an answer came, where that is told."""
-    for name in _FIRST_CHUNK_S:
-        seconds = span.attributes.get(name)
-        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 1e6:
-            return _within(span, span.start_ns + round(seconds * 1e9))
+    for name, unit_ns in (*((name, 1e9) for name in _FIRST_CHUNK_S), (_FIRST_CHUNK_MS, 1e6)):
+        told = span.attributes.get(name)
+        if isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told * unit_ns < 1e15:
+            return _within(span, span.start_ns + round(told * unit_ns))
     events = [event.at_ns for event in span.events if event.name in _FIRST_EVENTS]
     return _within(span, min(events)) if events else _completion_start_ns(span)
 
@@ -228,7 +262,8 @@ def _completion_start_ns(span: Span) -> int | None:
 def is_stream(span: Span) -> bool:
     """Tell whether an answer came in pieces."""
     told = (span.attributes.get(name) for name in ("gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming"))
-    return any(value is True for value in told) or bool(parameters_of(span).get("stream"))
+    is_told = any(value is True for value in told) or span.text("ai.operationId").endswith(".doStream")
+    return is_told or bool(parameters_of(span).get("stream"))
 
 
 def was_left(span: Span) -> bool:

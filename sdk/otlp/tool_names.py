@@ -50,7 +50,7 @@ def _as_asked(call: ModelCall, ran: Sequence[Span]) -> dict[Span, str]:
     asked = [one for answer in call.said.answers for one in answer.get("tool_calls") or ()]
     names: dict[Span, str] = {}
     for tool in ran:
-        call_id, name = tool.text("gen_ai.tool.call.id"), spellings.tool_name_of(tool)
+        call_id, name = spellings.tool_call_id_of(tool), spellings.tool_name_of(tool)
         for one in asked:
             if (call_id and one["id"] == call_id) or (not call_id and one["function"]["name"] == name):
                 names[tool] = one["function"]["name"]

@@ -131,6 +131,31 @@ SPELLINGS: dict[str, dict[str, Any]] = {
             "gen_ai.completion.0.finish_reason": "stop",
         }
     },
+    "Vercel": {
+        "told": {
+            "ai.prompt.messages": json.dumps(
+                [
+                    {"role": "system", "content": "Be good."},
+                    {"role": "user", "content": [{"type": "text", "text": "How is the weather?"}]},
+                    {
+                        "role": "assistant",
+                        "content": [
+                            {"type": "text", "text": "I look."},
+                            {"type": "tool-call", "toolCallId": "c1", "toolName": "weather", "input": ARGUMENTS},
+                        ],
+                    },
+                    {
+                        "role": "tool",
+                        "content": [
+                            {"type": "tool-result", "toolCallId": "c1", "toolName": "weather", "output": "rain"},
+                        ],
+                    },
+                ]
+            ),
+            "ai.response.text": "It rains.",
+            "ai.prompt.tools": [json.dumps(TOOL)],
+        }
+    },
     "Langfuse": {
         "told": {
             "langfuse.observation.input": json.dumps({"messages": MESSAGES, "tools": [TOOL]}),
@@ -153,6 +178,15 @@ def test_every_spelling_brings_the_same_messages(told: dict[str, Any]) -> None:
     assert list(found.messages) == MESSAGES
     assert list(found.answers) == [ANSWER]
     assert list(found.tools) in ([], [TOOL])
+
+
+def test_an_answer_of_vercels_sdk_may_ask_for_tools() -> None:
+    asked = [{"toolCallType": "function", "toolCallId": "c1", "toolName": "weather", "args": json.dumps(ARGUMENTS)}]
+    told = {"ai.prompt.messages": '[{"role": "user", "content": "Hi."}]', "ai.response.toolCalls": json.dumps(asked)}
+
+    (answer,) = said(told).answers
+
+    assert answer["tool_calls"] == MESSAGES[2]["tool_calls"]
 
 
 def test_items_of_a_response_are_one_answer_and_its_history() -> None:

@@ -50,6 +50,10 @@ KINDS: list[tuple[dict[str, str], str]] = [
     ({"gen_ai.system": "openai", "gen_ai.request.model": "a", "gen_ai.usage.input_tokens": "1"}, "call"),
     ({"gen_ai.request.model": "a", "gen_ai.prompt.0.content": "Hi."}, "call"),
     ({"gen_ai.request.model": "a", "anthropic.message.count_tokens.input_tokens": "1"}, "other"),
+    ({"ai.operationId": "ai.streamText.doStream", "gen_ai.usage.input_tokens": "1"}, "call"),
+    ({"ai.operationId": "ai.streamText", "gen_ai.usage.input_tokens": "1"}, "other"),
+    ({"ai.operationId": "ai.embedMany.doEmbed"}, "embedding"),
+    ({"ai.operationId": "ai.toolCall"}, "tool"),
     ({"http.request.method": "GET"}, "other"),
 ]
 
@@ -174,6 +178,19 @@ USAGES: dict[str, tuple[dict[str, Any], Usage]] = {
         },
         Usage(100, 20, 60, 5),
     ),
+    "Vercel": (
+        {
+            "ai.usage.inputTokens": 100,
+            "ai.usage.outputTokens": 20,
+            "ai.usage.inputTokenDetails.cacheReadTokens": 60,
+            "ai.usage.outputTokenDetails.reasoningTokens": 5,
+        },
+        Usage(100, 20, 60, 5),
+    ),
+    "Vercel, as it was": (
+        {"ai.usage.promptTokens": 100, "ai.usage.completionTokens": 20, "gen_ai.usage.input_tokens": 100},
+        Usage(100, 20, None, None),
+    ),
     "nothing": ({"gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": -1}, Usage()),
 }
 
@@ -186,6 +203,7 @@ def test_usage_means_the_same_in_every_spelling(told: dict[str, Any], usage: Usa
 FIRSTS: dict[str, dict[str, Any]] = {
     "GenAI": {"told": {"gen_ai.response.time_to_first_chunk": 0.5}},
     "pydantic-ai": {"told": {"gen_ai.client.operation.time_to_first_chunk": 0.5}},
+    "Vercel": {"told": {"ai.response.msToFirstChunk": 500}},
     "OpenInference": {"told": {}, "events": [("First Token Stream Event", 1.5, {})]},
     "Traceloop": {
         "told": {},
