@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from rotoscope.recorder.identity import TOKEN_HEADER
+from rotoscope.recorder.own_headers import TOKEN_HEADER
 
 _NAMES = {
     "localhost",

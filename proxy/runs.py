@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import orjson
 
-from rotoscope.recorder.identity import RUN_HEADER, names_session, session_of
+from rotoscope.recorder.identity import names_session, session_of
+from rotoscope.recorder.own_headers import RUN_HEADER
 from rotoscope.recorder.recorded_run import Finished, RecordedRun
 
 _log = logging.getLogger(__name__)

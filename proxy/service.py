@@ -14,8 +14,8 @@ from rotoscope.proxy.desk import health
 from rotoscope.proxy.door import Door, is_loopback
 from rotoscope.proxy.screen import Screen, screen_of_stderr
 from rotoscope.proxy.standing import Standing, Stood, standing
-from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
 from rotoscope.recorder.numbered_files import claim
+from rotoscope.recorder.own_headers import RUN_HEADER, TOKEN_HEADER
 from rotoscope.recorder.recorded_run import Finished
 from rotoscope.recorder.telling import about_in_one_line, say
 from rotoscope.recorder.variables import GATEWAY_VARIABLE, TOKEN_VARIABLE

@@ -29,13 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from rotoscope.recorder.own_headers import BRANCH_HEADER, PARENT_HEADER
+
 if TYPE_CHECKING:
     from rotoscope.traces.journal import ThreadSource
-
-RUN_HEADER = "x-rotoscope-run"
-BRANCH_HEADER = "x-rotoscope-branch"
-PARENT_HEADER = "x-rotoscope-parent"
-TOKEN_HEADER = "x-rotoscope-token"
 
 
 @dataclass(frozen=True, slots=True)

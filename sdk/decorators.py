@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import secrets
 from collections.abc import Callable
 from contextvars import Token
 from typing import Any, TypeVar, overload
@@ -18,7 +17,7 @@ from rotoscope.recorder.marks import ToolMark
 from rotoscope.sdk import forks, recordings
 from rotoscope.sdk.conventions import EXECUTE_TOOL, INVOKE_AGENT
 from rotoscope.sdk.recordings import open_agents
-from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
+from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave, new_name
 from rotoscope.sdk.spans import Span, begin_span, counts
 from rotoscope.sdk.wrapping import Opener, wrapped
 
@@ -142,7 +141,7 @@ def _stand() -> tuple[Scope | None, Line | None, str]:
         above.is_branch = False
         return Scope(above.line, above), None, ""
     above.called()
-    region = secrets.token_hex(8)
+    region = new_name()
     line = above.line.fork(region, clock())
     return Scope(line, above), line, region
 

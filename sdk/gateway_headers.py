@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rotoscope.recorder.identity import BRANCH_HEADER, PARENT_HEADER, TOKEN_HEADER
+from rotoscope.recorder.own_headers import BRANCH_HEADER, PARENT_HEADER, TOKEN_HEADER
 from rotoscope.sdk.gateways import Gateway
 from rotoscope.sdk.here import headers_of
 from rotoscope.sdk.outgoing import Request

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 
 from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.variables import RUN_VARIABLE
 from rotoscope.sdk.gateways import Gateway, named_in
+from rotoscope.sdk.scopes import new_name
 from rotoscope.sdk.sending import Sender
 
 
@@ -59,7 +59,7 @@ class GatewayRecording:
             return self._run("", is_ours=False)
         if name := named_in(os.environ, RUN_VARIABLE):
             return self._run(name, is_ours=False)
-        return self._run(secrets.token_hex(8), is_ours=True)
+        return self._run(new_name(), is_ours=True)
 
     def join_run(self) -> GatewayRun:
         """Take part in the run of the process that began this one."""

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from rotoscope.recorder.identity import BRANCH_HEADER, PARENT_HEADER, RUN_HEADER
+from rotoscope.recorder.own_headers import BRANCH_HEADER, PARENT_HEADER, RUN_HEADER
 from rotoscope.recorder.variables import PARENT_VARIABLE
 from rotoscope.sdk.scopes import Line, Scope, current_scope
 from rotoscope.sdk.spans import current_traceparent

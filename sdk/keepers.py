@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from typing import Protocol
 
 from rotoscope.recorder.marks import Mark
 from rotoscope.recorder.variables import RUN_VARIABLE
+from rotoscope.sdk.scopes import new_name
 
 
 class Call(Protocol):
@@ -57,7 +57,7 @@ class RunAlone:
 
     def __init__(self, keeper: Keeper, name: str | None = None) -> None:
         """Begin a run, or take part in the one of a name, empty for that of calls outside of every agent."""
-        self.name = secrets.token_hex(8) if name is None else name
+        self.name = new_name() if name is None else name
         self.keeper = keeper
         """Another one in a process that was forked."""
 

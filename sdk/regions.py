@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from rotoscope.recorder.marks import WaitMark
 from rotoscope.sdk import forks
 from rotoscope.sdk.conventions import BRANCH, PARALLEL
-from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave
+from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave, new_name
 from rotoscope.sdk.spans import Span, begin_span, counts
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Parallel(_Block):
 
     def __init__(self, name: str = "") -> None:
         self._name = name
-        self._region = secrets.token_hex(8)
+        self._region = new_name()
         self._scope: Scope | None = None
         self._span: Span | None = None
         self._start_s = 0.0

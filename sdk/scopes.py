@@ -7,7 +7,7 @@ them, and threads have none unless it is carried there.
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -19,12 +19,17 @@ clock = time.monotonic
 """Seconds; the same clock as the gateway's on this machine."""
 
 
+def new_name() -> str:
+    """Draw a name that nobody else has. (As `secrets` does, which loads much.)"""
+    return os.urandom(8).hex()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
     """A line of calls."""
 
     run: Run
-    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    name: str = field(default_factory=new_name)
     parent: Line | None = None
     """The line that began it."""
 

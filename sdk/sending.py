@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import logging
 import os
-import secrets
 import sys
 import threading
 import weakref
@@ -22,13 +21,13 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 from urllib.parse import quote
 
-from rotoscope.recorder.identity import RUN_HEADER, TOKEN_HEADER
 from rotoscope.recorder.losses import Loss
 from rotoscope.recorder.marks import Mark
+from rotoscope.recorder.own_headers import RUN_HEADER, TOKEN_HEADER
 from rotoscope.sdk import account
 from rotoscope.sdk.gateways import Gateway
 from rotoscope.sdk.posting import Poster
-from rotoscope.sdk.scopes import clock
+from rotoscope.sdk.scopes import clock, new_name
 from rotoscope.sdk.written_marks import batch_of
 
 _log = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class Sender:
         self._is_finalized = False
         self._poster: Poster | None = None
         self._hurry = threading.Event()
-        self._teller = secrets.token_hex(8)
+        self._teller = new_name()
         self._batches = 0
         self._sending = 0
         self._is_silent = False

@@ -58,6 +58,19 @@ def test_importing_rotoscope_loads_nothing_heavy() -> None:
     assert heavy_modules_after("import rotoscope\n") == set()
 
 
+def test_what_agents_import_loads_none_of_what_recording_needs() -> None:
+    names = "current_run, instrument, parallel, trace_agent, trace_tool, wait"
+    code = f"import sys; before = {{*sys.modules}}; from rotoscope import {names}; print(*{{*sys.modules}} - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {*done.stdout.split()}
+
+    assert "rotoscope.sdk.decorators" in loaded
+    assert (
+        loaded & {"asyncio", "http", "importlib.resources", "orjson", "rotoscope.traces", "secrets", "socket"} == set()
+    )
+    assert heavy_of([*loaded]) == set()
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys; sys.argv = ['rotoscope', '--help']\nfrom rotoscope.cli import main; main()\n"
 

@@ -8,8 +8,8 @@ from heapq import heappop, heappush
 from itertools import count
 
 from rotoscope.recorder.exchange import Exchange
-from rotoscope.recorder.identity import BRANCH_HEADER, PARENT_HEADER
 from rotoscope.recorder.marks import BranchMark, JoinMark, ToolMark
+from rotoscope.recorder.own_headers import BRANCH_HEADER, PARENT_HEADER
 from rotoscope.recorder.recorder import Recorder
 from rotoscope.sdk.otlp.bodies import Wire
 from rotoscope.sdk.otlp.calls import ModelCall

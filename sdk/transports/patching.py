@@ -10,7 +10,6 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -90,8 +89,11 @@ def _patch(module: ModuleType) -> None:
         )
 
 
-class _Finder(MetaPathFinder):
-    """Finds clients as they are found without it, and patches them once they are loaded."""
+class _Finder:
+    """Finds clients as they are found without it, and patches them once they are loaded.
+
+    It is no `MetaPathFinder` by name, as the module of those loads much.
+    """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         if fullname not in CLIENTS:
