@@ -3,6 +3,9 @@
 JSON is one object, a list of objects, or an object a line, as a collector's file exporter writes; its keys may be in
 camel case, as the specification has them, or in snake case, as protobuf's own printers write them. Protobuf is one
 message, messages put one behind the other, or messages with their length in four bytes before each.
+
+A collector may write log records into the same file of JSON. Those that are events of the GenAI conventions, which hold
+what a call said, become events of their spans.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
-from rotoscope.sdk.otlp.spans import ERROR_STATUS, Attributes, Span, SpanEvent
+from rotoscope.sdk.otlp.spans import ERROR_STATUS, Attributes, Key, Span, SpanEvent
 from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.formats.fields import Fields
 from rotoscope.traces.formats.source import Source
@@ -24,6 +28,9 @@ from rotoscope.traces.reader import kind_of, parse_json
 
 RESOURCE_SPANS = ("resourceSpans", "resource_spans", "batches")
 """What a message has; `batches` is Tempo's word for it."""
+_RESOURCE_LOGS = ("resourceLogs", "resource_logs")
+_OTHER_SIGNALS = (*_RESOURCE_LOGS, "resourceMetrics", "resource_metrics")
+_EVENTS_OF_CALLS = "gen_ai."
 TRACE_ID_BYTES = 16
 SPAN_ID_BYTES = 8
 MOST_NS = 2**63 - 1
@@ -42,7 +49,7 @@ def is_protobuf(head: bytes) -> bool:
 
 def is_json(head: bytes, keys: Iterable[str]) -> bool:
     """Tell whether a file begins like spans in JSON; `keys` are those of its first object."""
-    if not set(keys).isdisjoint(RESOURCE_SPANS):
+    if not set(keys).isdisjoint((*RESOURCE_SPANS, *_OTHER_SIGNALS)):
         return True
     return head.lstrip()[:1] == b"[" and _LIST_OF_MESSAGES.match(head) is not None
 
@@ -52,8 +59,10 @@ _LIST_OF_MESSAGES = re.compile(rb'\s*\[\s*\{\s*"(?:%b)"' % b"|".join(name.encode
 
 def read_spans(source: Source) -> list[Span]:
     """Return the spans of a file in its order; raise TraceError, with file, line and field, where one is damaged."""
+    reader = _Reader()
     try:
-        return list(_Reader().of(source))
+        spans = list(reader.of(source))
+        return [reader.with_logs(span) for span in spans]
     except TraceError as error:
         raise error.at(source.name) from error.__cause__
 
@@ -61,6 +70,8 @@ def read_spans(source: Source) -> list[Span]:
 @dataclass(slots=True)
 class _Reader:
     resources: dict[str, int] = field(default_factory=dict)
+    logs: defaultdict[Key, list[SpanEvent]] = field(default_factory=lambda: defaultdict(list))
+    """Events that came as log records, by their spans."""
 
     def of(self, source: Source) -> Iterator[Span]:
         if is_protobuf(source.head):
@@ -78,6 +89,24 @@ class _Reader:
                 scope = of_scope.inner("scope").optional_text("name") if "scope" in of_scope else None
                 for one in _objects(of_scope, "spans"):
                     yield _span(one, resource, scope or "")
+        for of_resource in _objects(message, *_RESOURCE_LOGS):
+            for of_scope in _objects(of_resource, "scopeLogs", "scope_logs"):
+                for one in _objects(of_scope, "logRecords", "log_records"):
+                    self._take_log(one)
+
+    def _take_log(self, record: Fields) -> None:
+        names = [_either(record, *one) for one in (("traceId", "trace_id"), ("spanId", "span_id"))]
+        if not all(record.values.get(name) for name in names):
+            return
+        event = _event_of_log(record)
+        if event.name.startswith(_EVENTS_OF_CALLS):
+            trace_id, span_id = (_id(record, *one) for one in zip(names, (TRACE_ID_BYTES, SPAN_ID_BYTES), strict=True))
+            self.logs[trace_id, span_id].append(event)
+
+    def with_logs(self, span: Span) -> Span:
+        """Return a span with the events of it that came as log records."""
+        logs = self.logs.get(span.key)
+        return span if logs is None else replace(span, events=[*span.events, *sorted(logs, key=lambda x: x.at_ns)])
 
     def _resource(self, of_resource: Fields) -> int:
         attributes = _attributes(of_resource.inner("resource")) if "resource" in of_resource else {}
@@ -158,6 +187,19 @@ def _span(fields: Fields, resource: int, scope: str) -> Span:
 def _event(fields: Fields) -> SpanEvent:
     at = _either(fields, "timeUnixNano", "time_unix_nano")
     return SpanEvent(fields.optional_text("name") or "", _nanoseconds(fields, at, least=0), _attributes(fields))
+
+
+def _event_of_log(record: Fields) -> SpanEvent:
+    """Return a log record as an event; one of which the exporter left something out has no attributes."""
+    attributes = dict(_attributes(record))
+    told = record.optional_text(_either(record, "eventName", "event_name")) or attributes.get("event.name")
+    at_ns = _nanoseconds(record, _either(record, "timeUnixNano", "time_unix_nano"), least=0)
+    if "body" in record:
+        attributes["body"] = _value(record.inner("body"), 0)
+    dropped = _either(record, "droppedAttributesCount", "dropped_attributes_count")
+    if dropped in record and _integer(record, dropped):
+        attributes = {}
+    return SpanEvent(told if isinstance(told, str) else "", at_ns, attributes)
 
 
 def _is_root(parent: Any) -> bool:

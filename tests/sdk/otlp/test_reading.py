@@ -156,6 +156,34 @@ def test_errors_quote_nothing() -> None:
     assert "canary" not in str(caught.value)
 
 
+def log_of(span: dict[str, Any], name: str, **other: Any) -> dict[str, Any]:
+    of_span = {"traceId": span["traceId"], "spanId": span["spanId"], "timeUnixNano": span["startTimeUnixNano"]}
+    return {**of_span, "eventName": name, "body": {"stringValue": "Hi."}, **other}
+
+
+def logs(*records: dict[str, Any]) -> bytes:
+    return orjson.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": list(records)}]}]}) + b"\n"
+
+
+def test_log_records_that_are_events_of_calls_are_events_of_their_spans() -> None:
+    others = [log_of(FIRST, "an event"), {"body": {"stringValue": "Hi."}}, log_of(FIRST, "gen_ai.x", spanId="")]
+    dropped = log_of(FIRST, "gen_ai.choice", droppedAttributesCount=1)
+    named = {"attributes": [{"key": "event.name", "value": {"stringValue": "gen_ai.user.message"}}]}
+    data = logs(*others, dropped) + WHOLE + b"\n" + logs(log_of(FIRST, "", **named, timeUnixNano="1"))
+
+    assert format_of(Head(data)) is FORMAT
+    found = read(data)
+    assert [[event.name for event in one.events] for one in found] == [[], ["gen_ai.user.message", "gen_ai.choice"], []]
+    assert [event.attributes.get("body") for event in found[1].events] == ["Hi.", None]
+
+
+def test_a_damaged_log_record_is_told_by_file_line_and_field() -> None:
+    with pytest.raises(
+        TraceError, match=r"^spans:2: resourceLogs\[0\].scopeLogs\[0\].logRecords\[0\].traceId: expected"
+    ):
+        read(WHOLE + b"\n" + logs(log_of(FIRST, "gen_ai.choice", traceId="ab")))
+
+
 def test_lines_may_be_longer_than_what_tells_the_format() -> None:
     long = file_of(chat(1, 1, {"text": "x" * (HEAD_BYTES + 10)}, at=(0, 1)))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
-from otlp_spans import Span, agent, attributes, calls_of, chat, file_of, members_of, tool, trace_of
+from otlp_spans import Span, agent, attributes, calls_of, chat, file_of, members_of, tool, trace_of, value
 from sdk_doubles import Spans, provided_by
 
 from rotoscope import parallel, trace_agent, trace_tool
@@ -94,6 +94,25 @@ def test_content_tells_what_prompts_share() -> None:
     assert second.prefix.tokens >= 100
     assert first.prefix.of == third.prefix.of == "s0"
     assert 0 < third.prefix.tokens < 90
+
+
+def test_content_may_come_as_log_records() -> None:
+    """As the older conventions have it by default: a record a message, whose body is an object."""
+    question, answer = {"content": "How is it in Ghent?"}, {"message": {"role": "assistant", "content": "It rains."}}
+    first, second = chat(60, 30, at=(0, 1)), chat(100, 5, at=(2, 3))
+    told = [("gen_ai.user.message", question), ("gen_ai.choice", answer)]
+    later = [("gen_ai.user.message", question), ("gen_ai.assistant.message", answer["message"])]
+    records = [
+        {"traceId": one["traceId"], "spanId": one["spanId"], "eventName": name, "body": value(body)}
+        for one, events in ((first, told), (second, [*later, ("gen_ai.user.message", {"content": "Still?"})]))
+        for name, body in events
+    ]
+    logs = {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
+
+    (member,) = members_of(file_of(first, second) + b"\n" + json.dumps(logs).encode())
+
+    _, call = member.trace.calls()
+    assert (call.prefix.of, call.prefix.source, call.prefix.greatest) == (0, "text", 90)
 
 
 def test_no_content_and_no_name_is_in_the_trace(tmp_path: Any) -> None:
