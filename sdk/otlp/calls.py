@@ -19,7 +19,9 @@ from rotoscope.sdk.otlp.content import Said, said_in
 from rotoscope.sdk.otlp.spans import Key, Span
 
 _SLACK_NS = 2_000_000
-"""Clocks of two instrumentations of one process may be read so long apart."""
+"""Clocks of two instrumentations of one process may be read so long apart at least."""
+_SLACK_SHARE = 8
+"""And by so small a part of a call, where threads wait for one another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -268,9 +270,11 @@ def _overlap(one: ModelCall, other: ModelCall) -> bool:
 
 
 def _is_within(inner: ModelCall, outer: ModelCall) -> bool:
+    """Tell whether a call lies within another, as far as a busy machine lets two instrumentations read their clocks."""
     if inner.end_ns is None or outer.end_ns is None:
         return False
-    return outer.start_ns - _SLACK_NS <= inner.start_ns and inner.end_ns <= outer.end_ns + _SLACK_NS
+    slack_ns = max(_SLACK_NS, _length(inner) // _SLACK_SHARE)
+    return outer.start_ns - slack_ns <= inner.start_ns and inner.end_ns <= outer.end_ns + slack_ns
 
 
 def _length(call: ModelCall) -> int:

@@ -116,6 +116,7 @@ _REASONING = (
     "ai.usage.reasoningTokens",
     "ai.usage.outputTokenDetails.reasoningTokens",
 )
+_TOTAL = ("gen_ai.usage.total_tokens", "llm.token_count.total", "llm.usage.total_tokens", "ai.usage.totalTokens")
 _RAW_USAGE = ("gen_ai.usage.raw", "langfuse.observation.usage_details", "gen_ai.usage.details")
 """The usage as JSON, in the words of the server or of Langfuse."""
 _FIRST_CHUNK_S = ("gen_ai.response.time_to_first_chunk", "gen_ai.client.operation.time_to_first_chunk")
@@ -298,9 +299,14 @@ def usage_of(span: Span) -> Usage:
     """Return what was counted of a call: the prompt with what was cached of it, the output with reasoning."""
     attributes = span.attributes
     prompt, cached, written = (_count(attributes, names) for names in (_PROMPT, _CACHED, _WRITTEN))
-    if prompt is not None and (cached or 0) + (written or 0) > prompt:
-        prompt += (cached or 0) + (written or 0)  # as Anthropic counts: what was cached stands beside the rest
-    usage = Usage(prompt or None, _count(attributes, _COMPLETION), cached, _count(attributes, _REASONING))
+    completion, reasoning = (_count(attributes, names) for names in (_COMPLETION, _REASONING))
+    beside = (cached or 0) + (written or 0)
+    left = (_count(attributes, _TOTAL) or 0) - (prompt or 0) - (completion or 0)
+    if prompt is not None and (beside > prompt or (beside and left in (beside, beside + (reasoning or 0)))):
+        prompt += beside  # as Anthropic counts: what was cached stands beside the rest
+    if completion is not None and reasoning and left in (reasoning, beside + reasoning):
+        completion += reasoning  # as Gemini counts
+    usage = Usage(prompt or None, completion, cached, reasoning)
     for name in _RAW_USAGE:
         if isinstance(raw := json_of(attributes.get(name)), dict):
             usage = usage.or_else(_raw_usage(raw))

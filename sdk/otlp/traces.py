@@ -240,10 +240,12 @@ def _play_all(plan: _Plan, player: Player) -> None:
 
 
 def _marked(trace: Trace, told: dict[int, ModelCall], assumption: Assumption, fidelity: Fidelity) -> Trace:
-    """Say of prefixes without content that they are assumed, and of lines that the client's spans tell of them."""
+    """Say what spans tell and what they do not: prefixes without content are assumed, lines are as the client says."""
     prefixes = assumption.prefixes(trace, told)
     events: list[TraceEvent] = []
     for event in trace.events:
+        if isinstance(event, Call) and told[event.call].is_stream and told[event.call].first_ns is None:
+            event = replace(event, ttft_ms=None)  # its pieces came at times that nobody tells
         if isinstance(event, ParallelStart) and event.evidence == "own":
             event = replace(event, evidence="client")
         elif isinstance(event, Call) and event.call in prefixes:

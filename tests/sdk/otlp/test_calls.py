@@ -110,6 +110,11 @@ def test_two_instrumentations_in_two_traces_tell_of_one_call() -> None:
     assert call.end_ns - call.start_ns == 1_000_000_000
 
 
+def test_a_call_is_one_though_the_inner_span_ended_a_little_later() -> None:
+    """As under load, where the thread that ends it has to wait."""
+    assert len(folded([chat(100, 5, at=(1, 2))], [chat(100, 5, at=(1.05, 2.05))]).calls) == 1
+
+
 def test_calls_with_the_same_response_are_one() -> None:
     named = {"gen_ai.response.id": "one"}
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from otlp_spans import agent, chat, span, trace_of
+from otlp_spans import agent, calls_of, chat, span, trace_of
 
 from rotoscope.sdk.otlp import aspects
 from rotoscope.traces.formats.fidelity import Fidelity
@@ -29,6 +29,14 @@ def test_times_are_those_of_the_span() -> None:
     call = call_of(100, 10, {"gen_ai.response.time_to_first_chunk": 0.25}, at=(1, 3.5))
 
     assert (call.at_ms, call.ttft_ms, call.duration_ms) == (0.0, 250.0, 2500.0)
+
+
+def test_the_first_piece_of_a_stream_came_when_nobody_tells() -> None:
+    (streamed,), (whole,) = (
+        calls_of(chat(10, 5, {"gen_ai.request.stream": is_stream}, at=(0, 1))) for is_stream in (True, False)
+    )
+
+    assert (streamed.ttft_ms, whole.ttft_ms) == (None, 1000.0)
 
 
 def test_a_span_without_length_takes_the_least_time() -> None:

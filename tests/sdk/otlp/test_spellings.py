@@ -67,6 +67,7 @@ def test_counting_tokens_is_no_call() -> None:
     assert spellings.kind_of(span_of({"openinference.span.kind": "LLM"}, name="messages.count_tokens")) == "other"
 
 
+_COUNTED = {"gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": 20}
 USAGES: dict[str, tuple[dict[str, Any], Usage]] = {
     "GenAI": (
         {
@@ -190,6 +191,27 @@ USAGES: dict[str, tuple[dict[str, Any], Usage]] = {
     "Vercel, as it was": (
         {"ai.usage.promptTokens": 100, "ai.usage.completionTokens": 20, "gen_ai.usage.input_tokens": 100},
         Usage(100, 20, None, None),
+    ),
+    "cached beside the rest, by the total": (
+        {**_COUNTED, "gen_ai.usage.cache_read.input_tokens": 40, "gen_ai.usage.total_tokens": 160},
+        Usage(140, 20, 40, None),
+    ),
+    "cached as a part, by the total": (
+        {**_COUNTED, "gen_ai.usage.cache_read.input_tokens": 40, "gen_ai.usage.total_tokens": 120},
+        Usage(100, 20, 40, None),
+    ),
+    "reasoning beside the rest, by the total": (
+        {**_COUNTED, "gen_ai.usage.reasoning.output_tokens": 5, "gen_ai.usage.total_tokens": 125},
+        Usage(100, 25, None, 5),
+    ),
+    "both beside the rest, by the total": (
+        {
+            **_COUNTED,
+            "gen_ai.usage.cache_read.input_tokens": 40,
+            "gen_ai.usage.reasoning.output_tokens": 5,
+            "gen_ai.usage.total_tokens": 165,
+        },
+        Usage(140, 25, 40, 5),
     ),
     "nothing": ({"gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": -1}, Usage()),
 }
