@@ -16,10 +16,11 @@ from typing import Any, TypeVar, overload
 from rotoscope.recorder.marks import ToolMark
 from rotoscope.sdk import forks, recordings
 from rotoscope.sdk.conventions import EXECUTE_TOOL, INVOKE_AGENT
+from rotoscope.sdk.opened import Opener
 from rotoscope.sdk.recordings import open_agents
 from rotoscope.sdk.scopes import Line, Scope, clock, current_scope, enter, leave, new_name
 from rotoscope.sdk.spans import Span, begin_span, counts
-from rotoscope.sdk.wrapping import Opener, wrapped
+from rotoscope.sdk.wrapping import wrapped
 
 T = TypeVar("T", bound="Callable[..., Any] | classmethod[Any, Any, Any]")
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -29,13 +29,6 @@ ANSWER = {
         "completion_tokens_details": {"reasoning_tokens": 1},
     },
 }
-
-
-@pytest.fixture
-def spans() -> Iterator[Spans]:
-    kept = Spans()
-    with provided_by(kept.provider):
-        yield kept
 
 
 def asked(**fields: Any) -> bytes:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,6 @@ from sdk_doubles import Spans, id_of, program, provided_by
 from rotoscope import __version__, parallel, trace_agent, trace_tool
 from rotoscope.sdk.conventions import SCHEMA_URL
 from rotoscope.sdk.spans import counts
-
-
-@pytest.fixture
-def spans() -> Iterator[Spans]:
-    kept = Spans()
-    with provided_by(kept.provider):
-        yield kept
 
 
 @trace_tool

@@ -11,9 +11,7 @@ import pickle
 import sys
 import types
 import warnings
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,20 +20,6 @@ from sdk_doubles import HeardRecording, Spans, id_of, provided_by, recorded_by
 
 from rotoscope import trace_agent, trace_tool
 from rotoscope.recorder.marks import ToolMark
-from rotoscope.sdk.spans import counts
-
-
-@pytest.fixture
-def spans() -> Iterator[Spans]:
-    kept = Spans()
-    with provided_by(kept.provider):
-        yield kept
-
-
-@pytest.fixture(params=["off", "on"])
-def either(request: pytest.FixtureRequest) -> Iterator[None]:
-    with provided_by(Spans().provider if request.param == "on" else None):
-        yield
 
 
 @trace_tool
@@ -88,68 +72,6 @@ def test_coroutine_that_is_never_awaited_is_warned_of_once_by_its_name() -> None
         gc.collect()
 
     assert [str(warning.message) for warning in warned] == ["coroutine 'fetched' was never awaited"]
-
-
-def test_coroutine_that_a_plain_function_returned_is_warned_of_once_too(spans: Spans) -> None:
-    before = counts.open
-    original: Any = fetched.__wrapped__  # type: ignore[attr-defined]
-    tool: Callable[[], Any] = trace_tool(lambda: original("x"))
-
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        tool()
-        gc.collect()
-
-    assert [str(warning.message) for warning in warned] == ["coroutine 'fetched' was never awaited"]
-    assert counts.open == before
-
-
-def test_what_returns_a_coroutine_or_generator_lasts_as_long_as_that(spans: Spans) -> None:
-    async def later() -> int:
-        assert spans.names == []
-        await asyncio.sleep(0)
-        return 1
-
-    def values() -> Generator[int, None, str]:
-        yield 1
-        return "end"
-
-    async def drained(made: Any) -> list[int]:
-        return [value async for value in made]
-
-    async def more() -> AsyncIterator[int]:
-        yield 1
-
-    calling: Callable[[], Any] = trace_tool(name="calling")(lambda: later())
-    partial = trace_tool(functools.partial(later))
-    returning: Callable[[], Any] = trace_tool(name="returning")(lambda: values())
-    returned = returning()
-    assert asyncio.run(calling()) == 1
-    assert spans.names == ["execute_tool calling"]
-    assert inspect.isgenerator(returned)
-    assert returned.__qualname__ == values.__qualname__
-    assert list(returned) == [1]
-    assert spans.names[1:] == ["execute_tool returning"]
-    streaming: Callable[[], Any] = trace_tool(name="streaming")(lambda: more())
-    assert asyncio.run(drained(streaming())) == [1]
-    assert spans.names[2:] == ["execute_tool streaming"]
-    spans.ended.clear()
-    assert inspect.iscoroutinefunction(partial)
-
-
-def test_generator_that_was_returned_and_never_begun_leaves_no_open_span(spans: Spans) -> None:
-    before = counts.open
-
-    dropped: Callable[[], Any] = trace_tool(name="dropped")(lambda: iter_of([1]))
-    dropped()
-    gc.collect()
-
-    assert counts.open == before
-    assert spans.names == ["execute_tool dropped"]
-
-
-def iter_of(values: list[int]) -> Iterator[int]:
-    yield from values
 
 
 def test_partial_method_builtin_and_callable_object_stay_what_they_are(spans: Spans) -> None:
@@ -260,51 +182,6 @@ def test_generator_based_coroutine_can_be_awaited(spans: Spans) -> None:
 
 
 @pytest.mark.usefixtures("either")
-def test_arguments_are_not_kept_longer_than_the_function_keeps_them() -> None:
-    class Big:
-        pass
-
-    kept: list[weakref.ref[Big]] = []
-
-    @trace_tool
-    def streamed(big: Big) -> Iterator[bool]:
-        kept.append(weakref.ref(big))
-        del big
-        yield kept[0]() is None
-
-    is_gone = next(streamed(Big()))
-    assert is_gone
-
-
-class Thrown(Exception):
-    """An exception that may be referred to weakly."""
-
-
-@pytest.mark.usefixtures("either")
-def test_exception_that_was_thrown_in_is_not_kept() -> None:
-    @trace_tool
-    def forgiving() -> Iterator[int]:
-        for number in range(2):
-            with contextlib.suppress(Thrown):
-                yield number
-
-    def thrown(made: Any) -> weakref.ref[Thrown]:
-        error = Thrown()
-        assert made.throw(error) == 1
-        return weakref.ref(error)
-
-    made = forgiving()
-    next(made)
-    gc.disable()
-    try:
-        error = thrown(made)
-        if sys.version_info < (3, 13):  # which itself keeps it until the next step, undecorated too
-            assert error() is None
-    finally:
-        gc.enable()
-
-
-@pytest.mark.usefixtures("either")
 def test_recursion_costs_one_frame_a_call() -> None:
     @trace_tool
     def deep(depth: int) -> int:
@@ -378,48 +255,6 @@ def test_debugger_sees_the_function_s_own_lines(spans: Spans) -> None:
     assert traced(counted) == traced(original)
 
 
-def test_left_async_generator_is_closed_by_the_loop_once(spans: Spans) -> None:
-    closed: list[str] = []
-
-    @trace_agent
-    async def streamed() -> AsyncIterator[int]:
-        try:
-            yield 1
-            yield 2
-        finally:
-            await asyncio.sleep(0)
-            closed.append("closed")
-
-    async def leave() -> None:
-        problems: list[Any] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        left = streamed()
-        assert await anext(left) == 1
-        await asyncio.get_running_loop().shutdown_asyncgens()
-        assert closed == ["closed"]
-        assert problems == []
-
-    asyncio.run(leave())
-
-    assert spans.names == [f"invoke_agent {streamed.__qualname__}"]
-
-
-def test_awaitable_class_and_future_are_returned_as_they_are(spans: Spans) -> None:
-    class Ready:
-        def __await__(self) -> Generator[Any, Any, int]:
-            yield
-            return 1
-
-    async def use() -> None:
-        ready, future = Ready(), asyncio.get_running_loop().create_future()
-        future.set_result(2)
-        give: Callable[[Any], Awaitable[int]] = trace_tool(lambda value: value)
-        assert give(ready) is ready
-        assert give(future) is future
-
-    asyncio.run(use())
-
-
 def test_tool_is_timed_by_its_own_run_whatever_kind_it_is() -> None:
     recording = HeardRecording()
     original: Any = fetched.__wrapped__  # type: ignore[attr-defined]
@@ -485,19 +320,3 @@ def test_other_schedulers_run_decorated_functions_as_their_own(backend: str, spa
     agent_span = spans.named("invoke_agent agent")
     tools = [span for span in spans.ended if span.name == "execute_tool added"]
     assert [span.parent and span.parent.span_id for span in tools] == [id_of(agent_span)] * 6
-
-
-def test_caller_s_context_variables_are_as_an_undecorated_generator_leaves_them(spans: Spans) -> None:
-    said: ContextVar[str] = ContextVar("said", default="nothing")
-
-    @trace_tool
-    def saying() -> Iterator[str]:
-        said.set("something")
-        yield said.get()
-        yield said.get()
-
-    steps = saying()
-    assert next(steps) == "something"
-    assert said.get() == "something"
-    said.set("else")
-    assert next(steps) == "else"
