@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rotoscope.options import AssumeGrowth
+
 if TYPE_CHECKING:
     from rotoscope.traces.analysis.table import Value
 
@@ -29,9 +31,7 @@ def analyze(
     definitions: Annotated[
         bool, typer.Option("--definitions", help="Print the hit rate under each definition of the field instead.")
     ] = False,
-    assume_growth: Annotated[
-        bool, typer.Option("--assume-growth", help="Assume that prompts hold the answer before, where blocks allow it.")
-    ] = False,
+    assume_growth: AssumeGrowth = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
 ) -> None:

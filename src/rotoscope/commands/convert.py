@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from rotoscope.options import AssumeGrowth
+
 if TYPE_CHECKING:
     from rotoscope.traces.formats.fidelity import Fidelity
     from rotoscope.traces.formats.recognise import LabelledTrace
@@ -34,9 +36,7 @@ def convert(
     block_size: Annotated[
         int | None, typer.Option(help="Tokens a block in the file, instead of the format's usual.", min=1)
     ] = None,
-    assume_growth: Annotated[
-        bool, typer.Option("--assume-growth", help="Assume that prompts hold the answer before, where blocks allow it.")
-    ] = False,
+    assume_growth: AssumeGrowth = False,
     started_at: Annotated[
         str | None,
         typer.Option(

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rotoscope.options import KeyVariable, Model
+
 if TYPE_CHECKING:
     from rotoscope.replayer.doctor.checks import Diagnosis
 
 
 def doctor(
     url: Annotated[str, typer.Argument(help="Server, with or without /v1.", metavar="URL")],
-    model: Annotated[str | None, typer.Option(help="Model, if the server offers several.")] = None,
+    model: Model = None,
     engine: Annotated[str | None, typer.Option(help="What runs behind the URL; found out if not given.")] = None,
     timeout: Annotated[float, typer.Option(help="Longest time of one request in seconds.")] = 30.0,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that holds the API key.", metavar="NAME")
-    ] = None,
+    api_key_env: KeyVariable = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
 ) -> None:
     """Try out on a server what a replay relies on, and print the options that fit it.

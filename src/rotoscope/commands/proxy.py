@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from rotoscope.options import Measure, NamesFile, NoUsageRequest, TokenizerName
+
 
 class RunsBy(StrEnum):
     """What divides requests into runs."""
@@ -38,29 +40,13 @@ def proxy(
     campaign: Annotated[
         str | None, typer.Option(help="Campaign that the runs share with other recordings; else one of their own.")
     ] = None,
-    tokenizer: Annotated[
-        str,
-        typer.Option(
-            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json.",
-            envvar="ROTOSCOPE_TOKENIZER",
-        ),
-    ] = "auto",
-    measure: Annotated[
-        bool,
-        typer.Option("--measure", help="Ask the server for the token ids of each prompt, which it then gets twice."),
-    ] = False,
-    no_usage_request: Annotated[
-        bool,
-        typer.Option(
-            "--no-usage-request", help="Do not ask for the usage of response streams where the client does not."
-        ),
-    ] = False,
+    tokenizer: TokenizerName = "auto",
+    measure: Measure = False,
+    no_usage_request: NoUsageRequest = False,
     runs_by: Annotated[
         RunsBy, typer.Option(help="Whether a client's own session is a run, or named runs only.")
     ] = RunsBy.session,
-    names: Annotated[
-        Path | None, typer.Option(help="Private file for real names of tools, models and runs, which no trace holds.")
-    ] = None,
+    names: NamesFile = None,
     idle: Annotated[float, typer.Option(help="Seconds without a request after which a run has ended.", min=1)] = 300.0,
 ) -> None:
     """Stand before a server until interrupted, and write a content-free trace of each run that passes.

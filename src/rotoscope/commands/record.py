@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from rotoscope.options import Measure, NamesFile, NoUsageRequest, TokenizerName
+
 
 def record(
     command: Annotated[list[str], typer.Argument(help="The agent and its arguments.", metavar="COMMAND")],
@@ -15,29 +17,13 @@ def record(
         typer.Option(help="Base URL of the server that the agent talks to; without it, that in OPENAI_BASE_URL."),
     ] = None,
     folder: Annotated[Path, typer.Option("-o", "--output", help="Folder for the trace.")] = Path("recordings"),
-    measure: Annotated[
-        bool,
-        typer.Option("--measure", help="Ask the server for the token ids of each prompt, which it then gets twice."),
-    ] = False,
-    tokenizer: Annotated[
-        str,
-        typer.Option(
-            help="What counts where the server does not: auto, none, o200k_base, cl100k_base or a tokenizer.json.",
-            envvar="ROTOSCOPE_TOKENIZER",
-        ),
-    ] = "auto",
+    measure: Measure = False,
+    tokenizer: TokenizerName = "auto",
     campaign: Annotated[
         str | None, typer.Option(help="Campaign that the recording shares with others, so that prefixes have one id.")
     ] = None,
-    names: Annotated[
-        Path | None, typer.Option(help="Private file for real names of tools, models and runs, which no trace holds.")
-    ] = None,
-    no_usage_request: Annotated[
-        bool,
-        typer.Option(
-            "--no-usage-request", help="Do not ask for the usage of response streams where the client does not."
-        ),
-    ] = False,
+    names: NamesFile = None,
+    no_usage_request: NoUsageRequest = False,
     each: Annotated[
         Path | None,
         typer.Option(help="File with a task a line, - for standard input: run the command for each, in place of {}."),
@@ -91,18 +77,16 @@ def record(
             act_as_caller()
     elif intercept_host or intercept_mode != "regular" or intercept_client_cert:
         raise UnusableInput("--intercept-host, -mode and -client-cert are for --intercept: give that too")
-    counter = chosen_tokenizer(tokenizer)
+    counter, asks = chosen_tokenizer(tokenizer), not no_usage_request
     chosen = None if intercept else chosen_upstream(upstream, os.environ)
     with chosen_campaign(campaign, os.environ) as named:
         private = names_file(names, folder) if names else None
         if chosen is None:
             from rotoscope.proxy.intercept.record import intercepted
 
-            how = Recording(folder, named or Campaign(), counter, names=private)
-            asks = not no_usage_request
             status = intercepted(
                 command,
-                how,
+                Recording(folder, named or Campaign(), counter, names=private),
                 named,
                 hosts=intercept_host or (),
                 mode=intercept_mode,
@@ -110,10 +94,8 @@ def record(
                 client_cert=intercept_client_cert,
             )
         elif each is None:
-            status = run(RecordOptions(command, chosen, folder, measure, named, counter, private, not no_usage_request))
+            status = run(RecordOptions(command, chosen, folder, measure, named, counter, private, asks))
         else:
-            standing = Standing(
-                chosen, folder, named or Campaign(), measure, counter, names=private, asks_usage=not no_usage_request
-            )
-            status = record_each(SuiteOptions(command, read_tasks(each), standing, jobs))
+            how = Standing(chosen, folder, named or Campaign(), measure, counter, names=private, asks_usage=asks)
+            status = record_each(SuiteOptions(command, read_tasks(each), how, jobs))
     raise typer.Exit(status)

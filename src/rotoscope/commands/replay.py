@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rotoscope.loading import loading
+from rotoscope.options import AssumeGrowth, BlockSize, KeyVariable, Model
 
 if TYPE_CHECKING:
     from rotoscope.replayer.options import ReplayOptions
@@ -22,7 +23,7 @@ def replay(
         typer.Argument(help="Trace files or folders, ours or foreign; all of them are replayed.", metavar="PATH"),
     ],
     url: Annotated[str, typer.Option(help="Server, with or without /v1.")],
-    model: Annotated[str | None, typer.Option(help="Model, if the server offers several.")] = None,
+    model: Model = None,
     engine: Annotated[
         str | None, typer.Option(help="What runs behind the URL, if the server does not say it.", metavar="NAME")
     ] = None,
@@ -33,9 +34,7 @@ def replay(
             metavar="NAME",
         ),
     ] = "auto",
-    assume_growth: Annotated[
-        bool, typer.Option("--assume-growth", help="Assume that prompts hold the answer before, where blocks allow it.")
-    ] = False,
+    assume_growth: AssumeGrowth = False,
     sessions: Annotated[
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
@@ -51,7 +50,7 @@ def replay(
         str | None,
         typer.Option(help="Engine profile of the optimum; a simulator's own, else the widest, if not given."),
     ] = None,
-    block_size: Annotated[int | None, typer.Option(help="Tokens a block, if not the profile's.", min=1)] = None,
+    block_size: BlockSize = None,
     vocab: Annotated[
         str | None, typer.Option(help="Token ids to use, LOW to HIGH - 1; asked of the server.", metavar="LOW:HIGH")
     ] = None,
@@ -68,9 +67,7 @@ def replay(
     ] = None,
     no_gaps: Annotated[bool, typer.Option("--no-gaps", help="Do not wait for tools and people.")] = False,
     preflight: Annotated[bool, typer.Option(help="Try the server with a few small requests first.")] = True,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that holds the API key.", metavar="NAME")
-    ] = None,
+    api_key_env: KeyVariable = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the results; results/replay-<n> if not given.")
     ] = None,

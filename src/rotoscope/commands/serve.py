@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
+from rotoscope.options import BlockSize
+
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8000,
     model: Annotated[str, typer.Option(help="Name of the served model.")] = "rotoscope-simulator",
     blocks: Annotated[int, typer.Option(help="Capacity of the KV cache in blocks.", min=1)] = 8192,
-    block_size: Annotated[int | None, typer.Option(help="Tokens a block, if not the profile's.", min=1)] = None,
+    block_size: BlockSize = None,
     profile: Annotated[str, typer.Option(help="Engine whose rule of reuse the cache follows.")] = "vllm",
     max_batch: Annotated[int, typer.Option(help="Most requests that run at once.", min=1)] = 16,
     speed: Annotated[str, typer.Option(help="Times faster than modelled; 0 or 'max' does not wait at all.")] = "1",
