@@ -6,6 +6,7 @@ The line goes to the logger, and where the program has set up no logging to stan
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import sys
@@ -52,7 +53,8 @@ def warn(line: str, *words: object) -> None:
     _log.warning(line, *words)
     if logging.lastResort is not None and _log.isEnabledFor(logging.WARNING) and not _is_handled():
         record = logging.LogRecord(_log.name, logging.WARNING, __file__, 0, f"rotoscope: {line}", words, None)
-        logging.lastResort.handle(record)
+        with contextlib.suppress(Exception):  # whatever standard error is by now
+            logging.lastResort.handle(record)
 
 
 def _is_handled() -> bool:

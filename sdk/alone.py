@@ -160,7 +160,11 @@ class Alone:
             return
         thread = threading.Thread(target=self._finish, args=(run,), name="rotoscope-writing")
         self._ending.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can be had
+            self._ending.discard(thread)
+            self._finish(run)
 
     def _finish(self, run: KeptHere) -> None:
         self._settle()
@@ -201,7 +205,7 @@ def _listening(keeper_of: Callable[[str], Keeper | None]) -> Downlinks | None:
         return None
     try:
         downlinks = Downlinks(keeper_of)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # no socket, or no thread, can be had
         _log.warning(
             "processes that are begun here are not recorded: nothing can be listened at (%s)", type(error).__name__
         )

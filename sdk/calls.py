@@ -12,6 +12,7 @@ from rotoscope.sdk.here import headers_of
 from rotoscope.sdk.keepers import Call, RunAlone
 from rotoscope.sdk.outgoing import Outgoing, Request
 from rotoscope.sdk.scopes import Scope, clock, current_scope
+from rotoscope.sdk.spans import counts
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class Calls:
             body = decoded(request.body, request.headers.get("content-encoding", "").strip().lower())
         except Undecodable as problem:
             _log.warning("a request was not recorded: %s", problem)
+            counts.fail(problem)
             return None
         return self._heard(request, body, (f"{url.scheme}://{url.netloc}", url.path))
 

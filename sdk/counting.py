@@ -54,9 +54,8 @@ class CountingThread:
     def submit(self, run: HandsOutTexts) -> None:
         """Let the texts that a run has be counted; never waits."""
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._count_all, name="rotoscope-counting", daemon=True)
-                self._thread.start()
+            if self._thread is None and not self._start():
+                return
         self._queue.put(run)
 
     def finish(self, *, timeout_s: float = COUNTING_S) -> None:
@@ -67,6 +66,17 @@ class CountingThread:
         self._queue.put(reached)
         if not reached.wait(timeout_s):
             _log.warning("some messages were not counted when the recording ended: their sizes are estimates")
+
+    def _start(self) -> bool:
+        """Start the thread; tell whether one can be had, which at the end of the process is not so everywhere."""
+        thread = threading.Thread(target=self._count_all, name="rotoscope-counting", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            _log.warning("texts could not be counted: their sizes are estimates")
+            return False
+        self._thread = thread
+        return True
 
     def _count_all(self) -> None:
         tally: Tally | None = None

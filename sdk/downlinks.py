@@ -15,6 +15,7 @@ import struct
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,17 @@ from rotoscope.sdk.uplinks import Address
 _log = logging.getLogger(__name__)
 
 _PIECE_BYTES = 1 << 18
+_BREATHER_S = 0.05
 
 
 class Downlinks:
     """Listens to other processes."""
 
     def __init__(self, keeper_of: Callable[[str], Keeper | None]) -> None:
-        """Listen; `keeper_of` returns who keeps the run of a name, None where it has ended. Raises OSError."""
+        """Listen; `keeper_of` returns who keeps the run of a name, None where it has ended.
+
+        Raises OSError where no socket can be had, RuntimeError where no thread.
+        """
         self._keeper_of = keeper_of
         self._folder = None if sys.platform == "linux" else tempfile.mkdtemp(prefix="rotoscope-")
         name = f"@rotoscope-{secrets.token_hex(16)}" if self._folder is None else f"{self._folder}/socket"
@@ -52,7 +57,11 @@ class Downlinks:
         self._selector.register(self._rung, selectors.EVENT_READ)
         self._links: dict[int, _Link] = {}
         self._thread = threading.Thread(target=self._listen, name="rotoscope-listening", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self.leave()
+            raise
 
     def __repr__(self) -> str:
         return f"Downlinks({len(self._links)} processes)"
@@ -113,7 +122,10 @@ class Downlinks:
     def _accept(self) -> None:
         try:
             connected, _ = self._socket.accept()
-        except OSError:
+        except BlockingIOError:
+            return
+        except OSError:  # no descriptor is left: whoever asks will still do so in a moment
+            time.sleep(_BREATHER_S)
             return
         if not _is_ours(connected):
             connected.close()

@@ -148,7 +148,6 @@ class KeptHere:
     def leave(self) -> None:
         """Let go of it in a process that was forked: its journal is that of the other one."""
         self._is_over = self._is_left = True
-        self._turns.begin_anew()
         with contextlib.suppress(OSError):
             self._recorded.journal.close()
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from types import ModuleType
 
 from rotoscope.recorder.variables import DISABLED_VARIABLE, PARENT_VARIABLE, PROCESS_VARIABLE
-from rotoscope.sdk.account import count_at_exit
+from rotoscope.sdk.account import count_at_exit, warn
 from rotoscope.sdk.gateways import NoGateway, named_in
 from rotoscope.sdk.runs import Recording, Run
 from rotoscope.sdk.scopes import Line, Scope
@@ -24,6 +25,7 @@ open_agents: set[object] = set()
 
 _recording: Recording | None = None
 _is_decided = False
+_deciding = threading.RLock()  # what is loaded for it asks again
 _is_off = False
 _modules = sys.modules
 _trace: ModuleType | None = None
@@ -82,9 +84,11 @@ def scope_of_parent() -> Scope | None:
 def _decide() -> bool:
     """Look at the environment, once; tell whether something records."""
     global _is_off
-    _is_off = is_disabled()
-    record_by(None if _is_off else _by_environment())
-    return _recording is not None
+    with _deciding:
+        if not _is_decided:
+            _is_off = is_disabled()
+            record_by(None if _is_off else _by_environment())
+        return _recording is not None
 
 
 def _by_environment() -> Recording | None:
@@ -93,12 +97,19 @@ def _by_environment() -> Recording | None:
 
         return recording_by_environment(os.environ)
     except Exception as error:  # noqa: BLE001 - the agent must not be hurt
-        _log.warning("agents are not recorded: %s", error if isinstance(error, NoGateway) else type(error).__name__)
+        warn("agents are not recorded: %s", error if isinstance(error, NoGateway) else type(error).__name__)
         return None
 
 
+def _begin_in_child() -> None:
+    """Forget the agents of the process that this one was forked from, and whoever was deciding there."""
+    global _deciding
+    open_agents.clear()
+    _deciding = threading.RLock()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=open_agents.clear)
+    os.register_at_fork(after_in_child=_begin_in_child)
 
 
 def be_led() -> None:

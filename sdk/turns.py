@@ -6,7 +6,9 @@ done behind it. A process that is forked begins anew, as whoever was at it is no
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,6 +23,7 @@ class Turns:
         self._lock = threading.Lock()
         self._whose = 0
         self._put_off: deque[Callable[[], object]] = deque()
+        _all.add(self)
 
     def take(self, act: Callable[[], T], *, otherwise: T) -> T:
         """Do something when it is its turn and return what comes of it; `otherwise` where it has to be done later."""
@@ -44,3 +47,15 @@ class Turns:
         self._lock = threading.Lock()
         self._whose = 0
         self._put_off.clear()
+
+
+_all: weakref.WeakSet[Turns] = weakref.WeakSet()
+
+
+def _begin_all_anew() -> None:
+    for turns in list(_all):
+        turns.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all_anew)

@@ -118,7 +118,6 @@ class Uplink:
 
     def begin_anew(self) -> None:
         """Connect anew, in a process that was forked."""
-        self._turns.begin_anew()
         self.lost = 0
         if self._socket is not None:
             self._socket.close()

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import functools
 import importlib
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from rotoscope.sdk.account import warn
 from rotoscope.sdk.outgoing import Listener
-
-_log = logging.getLogger(__name__)
 
 Listening = Callable[[], Listener | None]
 """Returns who listens at the moment."""
@@ -84,9 +82,7 @@ def _patch(module: ModuleType) -> None:
     try:
         importlib.import_module(known).patch(module)
     except Exception as error:  # noqa: BLE001 - the agent must not be hurt
-        _log.warning(
-            "calls by %s are not recorded: its version is not known (%s)", module.__name__, type(error).__name__
-        )
+        warn("calls by %s are not recorded: its version is not known (%s)", module.__name__, type(error).__name__)
 
 
 class _Finder:
@@ -123,7 +119,7 @@ def _patch_when_loaded(spec: ModuleSpec) -> None:
     try:
         loader.exec_module = load_and_patch
     except AttributeError:
-        _log.warning("calls by %s are not recorded: import it before rotoscope.instrument()", spec.name)
+        warn("calls by %s are not recorded: import it before rotoscope.instrument()", spec.name)
 
 
 _finder = _Finder()

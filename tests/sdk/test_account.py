@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 from collections import Counter
 from functools import partial
 
@@ -78,6 +80,15 @@ def test_nothing_is_said_where_python_has_no_last_resort(
     assert capsys.readouterr().err == ""
 
 
+def test_standard_error_that_is_closed_hurts_nobody(numbers: dict[Loss, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(logging.getLogger("rotoscope"), "propagate", False)
+    monkeypatch.setattr(sys, "stderr", closed)
+
+    account._tell()
+
+
 PROCESSES = """
 import multiprocessing
 from rotoscope.sdk import account
@@ -105,6 +116,7 @@ def test_each_process_of_multiprocessing_tells_its_own_once() -> None:
 FORK = """
 from rotoscope.sdk import account
 account.count_at_exit("agents", lambda: 2)
+account.count_at_exit("spans", lambda: 0)
 account.has_told({"agents": 1})
 if os.fork():
     os.wait()

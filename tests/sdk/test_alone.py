@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sdk_worlds import recorded_alone, serving_from_a_thread, traces_in
 from rotoscope import current_run, trace_agent
 from rotoscope.recorder.token_counters import Tokenizer
 from rotoscope.sdk import account, kept_here
+from rotoscope.sdk.alone import Alone
 from rotoscope.traces.journal_files import read_journal
 
 
@@ -330,6 +332,54 @@ sys.exit(os.waitstatus_to_exitcode(status))
 def test_a_fork_while_another_thread_is_at_it_waits_for_nobody(tmp_path: Path, origin: str) -> None:
     assert ran(tmp_path, origin, FORKED_IN_THE_MIDST).returncode == 7
     assert calls_in(tmp_path) == [3]
+
+
+FORKED_TWICE = """
+ask()
+if not os.fork():
+    ask()
+    uplink = rotoscope.sdk.recordings.current_recording()._elsewhere.uplink
+    assert uplink._socket is not None
+    if not os.fork():
+        os._exit(7 if uplink._socket is None else 8)
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_process_that_is_forked_off_a_forked_one_shares_no_connection_with_it(tmp_path: Path, origin: str) -> None:
+    assert ran(tmp_path, origin, FORKED_TWICE).returncode == 7
+
+
+def test_a_trace_is_written_at_once_where_no_thread_can_be_had(
+    tmp_path: Path, origin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    @trace_agent
+    async def asks() -> None:
+        httpx2.post(origin + CHAT, json=WHOLE)
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
+
+    with recorded_alone(tmp_path):
+        asyncio.run(asks())
+        assert len(traces_in(tmp_path)) == 1
+        monkeypatch.undo()
+
+
+def test_without_a_thread_to_listen_what_runs_here_is_recorded(
+    tmp_path: Path, origin: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", no_thread)
+        alone = Alone(tmp_path)
+    alone.close()
+
+    assert [message for message in caplog.messages if "processes that are begun here are not recorded" in message]
 
 
 def test_a_client_is_imported_after_recording_has_begun(tmp_path: Path, origin: str) -> None:

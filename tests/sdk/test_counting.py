@@ -100,3 +100,21 @@ def test_who_ends_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> No
     counting.finish(timeout_s=GUARD_S)
 
     assert "not counted when the recording ended" in caplog.text
+
+
+def test_texts_are_left_where_no_thread_can_be_had_as_at_the_end_of_a_process(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    counting = CountingThread(WORDS, load=lambda _: Tally(Words()))
+    with monkeypatch.context() as ending:
+        ending.setattr(threading.Thread, "start", no_thread)
+        counting.submit(Texts(["a"]))
+        counting.finish(timeout_s=GUARD_S)
+    assert caplog.messages == ["texts could not be counted: their sizes are estimates"]
+
+    counting.submit(texts := Texts(["a"]))
+    counting.finish(timeout_s=GUARD_S)
+    assert [count.tokens for count in texts.counts] == [1]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import struct
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -189,6 +192,80 @@ def test_another_user_who_knows_the_token_is_not_heard(
         downlinks.settle(GUARD_S)
 
     assert heard.told == []
+
+
+def test_the_token_is_told_by_a_greeting_alone(heard: Heard, downlinks: Downlinks) -> None:
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(downlinks.address.of_socket)
+        with contextlib.suppress(OSError):
+            stranger.sendall(packed(["mark", downlinks.address.token]))
+            stranger.sendall(packed(["mark", "run", *written_mark(JoinMark("r", 1.0))]))
+        downlinks.settle(GUARD_S)
+
+    assert heard.told == []
+
+
+def test_calls_that_are_over_are_not_cancelled_by_who_leaves(
+    heard: Heard, downlinks: Downlinks, uplink: Uplink
+) -> None:
+    kept = KeptElsewhere(uplink, "run")
+    for end in ("end", "failed", "cancelled"):
+        call = kept.call(PATH, BODY, headers={}, at_s=1.0, asks_usage=True)
+        assert call is not None
+        getattr(call, end)(2.0)
+    uplink.begin_anew()
+    downlinks.settle(GUARD_S)
+
+    assert [told[0] for told in heard.told] == ["call", "end", "call", "failed", "call", "cancelled"]
+
+
+def test_all_that_was_told_before_is_taken_in_however_it_came(
+    heard: Heard, downlinks: Downlinks, uplink: Uplink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_in, may_go_on = threading.Event(), threading.Event()
+
+    def tell(mark: Mark) -> None:
+        is_in.set()
+        assert may_go_on.wait(GUARD_S)
+        heard.told.append(("mark", mark))
+
+    monkeypatch.setattr(heard, "tell", tell)
+    KeptElsewhere(uplink, "run").tell(JoinMark("first", 1.0))
+    assert is_in.wait(GUARD_S)
+    other = Uplink(downlinks.address)
+    KeptElsewhere(other, "run").tell(JoinMark("second", 2.0))
+    settling = threading.Thread(target=downlinks.settle, args=(GUARD_S,))
+    settling.start()
+    may_go_on.set()
+    settling.join(GUARD_S)
+
+    assert [told[1].region for told in heard.told] == ["first", "second"]
+    other.begin_anew()
+
+
+def test_no_descriptor_for_another_process_is_no_reason_to_be_busy(
+    downlinks: Downlinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def accept(self) -> None:
+            raise OSError(errno.EMFILE, "too many open files")
+
+    slept: list[float] = []
+    with monkeypatch.context() as full:
+        full.setattr(downlinks, "_socket", Full())
+        full.setattr(time, "sleep", slept.append)
+        downlinks._accept()
+
+    assert slept == [0.05]
+
+
+def test_nothing_is_left_open_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(RuntimeError):
+        Downlinks(lambda _: None)
 
 
 def test_one_that_tells_nonsense_does_not_hurt_another(heard: Heard, downlinks: Downlinks, uplink: Uplink) -> None:

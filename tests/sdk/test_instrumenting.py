@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from event_loops import GUARD_S
 from sdk_gateways import ran
 
 from rotoscope import instrument, trace_agent
@@ -187,3 +189,26 @@ def test_environment_that_leads_nowhere_is_told_once_and_hurts_nobody() -> None:
 
     assert out == "output\n"
     assert err == "agents are not recorded: the gateway has no URL like 'http://127.0.0.1:8484'\n"
+
+
+def test_environment_is_looked_at_once_however_many_threads_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, is_in, may_go_on = list[int](), threading.Event(), threading.Event()
+
+    def look() -> None:
+        looked.append(1)
+        is_in.set()
+        assert may_go_on.wait(GUARD_S)
+
+    monkeypatch.setattr(recordings, "_recording", None)
+    monkeypatch.setattr(recordings, "_is_decided", False)
+    monkeypatch.setattr(recordings, "_by_environment", look)
+    threads = [threading.Thread(target=recordings.is_on) for _ in range(3)]
+    threads[0].start()
+    assert is_in.wait(GUARD_S)
+    for thread in threads[1:]:
+        thread.start()
+    may_go_on.set()
+    for thread in threads:
+        thread.join(GUARD_S)
+
+    assert looked == [1]

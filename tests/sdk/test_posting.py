@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPSConnection
 
 import pytest
 from aiohttp import web
 from sdk_worlds import serving_from_a_thread
 
 from rotoscope.sdk.gateways import gateway_at
-from rotoscope.sdk.posting import Poster
+from rotoscope.sdk.posting import TIMEOUT_S, Poster
 
 LONG = b"x" * (1 << 20)
 
@@ -34,6 +35,13 @@ def poster(came: list[bytes]) -> Iterator[Poster]:
         poster = Poster(gateway_at(origin))
         yield poster
         poster.close()
+
+
+@pytest.mark.parametrize(("scheme", "kind"), [("http", HTTPConnection), ("https", HTTPSConnection)])
+def test_no_step_of_a_post_takes_for_ever_and_what_is_to_be_encrypted_is(scheme: str, kind: type) -> None:
+    connection = Poster(gateway_at(f"{scheme}://127.0.0.1"))._opened()
+
+    assert (type(connection), connection.timeout) == (kind, TIMEOUT_S)
 
 
 def test_connection_is_kept(poster: Poster, came: list[bytes]) -> None:

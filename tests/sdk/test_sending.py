@@ -16,7 +16,7 @@ from sdk_gateways import agent_process, heard_gateway, marks_of, ran
 from rotoscope.recorder.marks import ToolMark
 from rotoscope.sdk import account, sending
 from rotoscope.sdk.gateways import gateway_at
-from rotoscope.sdk.sending import MOST_TRIES, MOST_WAITING, MOST_WAITING_WITH_ENDS, Sender
+from rotoscope.sdk.sending import MOST_AT_ONCE, MOST_TRIES, MOST_WAITING, MOST_WAITING_WITH_ENDS, Sender
 
 
 def tool(name: str = "t") -> ToolMark:
@@ -25,6 +25,11 @@ def tool(name: str = "t") -> ToolMark:
 
 def sender_to(origin: str) -> Sender:
     return Sender(gateway_at(origin), first_pause_s=0.001)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "EXIT_S", GUARD_S)
 
 
 @pytest.fixture
@@ -108,6 +113,7 @@ def test_gateway_that_is_gone_is_told_once_and_hurts_nobody(refusing: str, caplo
     sender.close()
 
     assert sender.dropped == 3
+    assert sender._untold == {}
     assert caplog.messages == ["the gateway does not answer (ConnectionRefusedError): it is tried again for a while"]
 
 
@@ -136,6 +142,39 @@ def test_gateway_that_is_down_is_tried_once_at_a_time_until_it_answers_and_is_to
     assert tried == [MOST_TRIES, MOST_TRIES + 1, MOST_TRIES + 2, MOST_TRIES + 3, MOST_TRIES + 4]
     assert [(one.names, one.body.get("lost")) for one in gateway.told] == [(["d"], {"marks": 3}), (["e"], None)]
     assert (sender.dropped, account.untold()) == (3, {})
+
+
+class Pauses(threading.Event):
+    """Nobody waits, and how long nobody does is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.s: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.s.append(timeout)
+        return self.is_set()
+
+
+def test_pauses_between_tries_grow_and_take_about_ten_seconds_together(refusing: str) -> None:
+    sender = Sender(gateway_at(refusing))
+    pauses = sender._hurry = Pauses()
+    for _ in range(2):
+        sender.put("", tool())
+        assert sender.flush(GUARD_S)
+
+    assert pauses.s == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+
+
+def test_nothing_is_tried_again_as_the_process_ends() -> None:
+    with heard_gateway(statuses=lambda _: 500) as gateway:
+        sender = Sender(gateway_at(gateway.origin), first_pause_s=GUARD_S)
+        sender.put("one", tool())
+        sender.put("two", tool())
+        sender.close()
+
+    assert sender.dropped == 2
+    assert gateway.requests == 4
 
 
 def test_gateway_that_answered_again_is_tried_as_often_as_before() -> None:
@@ -230,6 +269,7 @@ def test_queue_is_bounded_and_what_it_has_no_room_for_is_counted(caplog: pytest.
         assert sender.flush(GUARD_S)
 
     assert len(gateway.names) == MOST_WAITING + 1
+    assert max(len(one.names) for one in gateway.told) == MOST_AT_ONCE
     assert gateway.paths[-1] == "/_rotoscope/runs/r/end"
     assert caplog.messages == ["what agents tell is dropped: more is told than can be sent"]
 

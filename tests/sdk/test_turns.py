@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from event_loops import GUARD_S
+from sdk_gateways import ran
 
 from rotoscope.sdk.turns import Turns
 
@@ -61,13 +62,36 @@ def test_a_thing_that_fails_does_not_hold_up_the_next() -> None:
 
 
 def test_a_forked_process_begins_anew() -> None:
-    turns = Turns()
+    turns, done = Turns(), list[str]()
 
     def fork() -> int:
+        turns.take(lambda: done.append("what the other process does"), otherwise=None)
         turns.begin_anew()
         return turns.take(lambda: 1, otherwise=0)
 
     assert turns.take(fork, otherwise=2) == 1
+    assert done == []
+
+
+HELD = """
+import threading
+from rotoscope.sdk.turns import Turns
+turns, is_in, is_over = Turns(), threading.Event(), threading.Event()
+thread = threading.Thread(target=lambda: turns.take(lambda: is_in.set() or is_over.wait(), otherwise=None))
+thread.start()
+is_in.wait()
+if not (child := os.fork()):
+    os._exit(turns.take(lambda: 7, otherwise=8))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+is_over.set()
+thread.join()
+"""
+
+
+def test_a_fork_while_another_thread_has_its_turn_waits_for_nobody() -> None:
+    out, _ = ran(HELD)
+
+    assert out == "7\n"
 
 
 def test_what_comes_up_in_the_midst_and_is_interrupted_does_not_hold_up_the_next() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
 from rotoscope.recorder.marks import JoinMark
+from rotoscope.sdk import uplinks
 from rotoscope.sdk.outgoing import Request
 from rotoscope.sdk.uplinks import Address, Joined, Uplink, joined
 
@@ -27,6 +31,36 @@ def test_nothing_is_told_where_nobody_listens(caplog: pytest.LogCaptureFixture) 
     assert [record.message for record in caplog.records] == [
         "the process that records cannot be told any more (ConnectionRefusedError)"
     ]
+
+
+def test_forked_process_has_lost_nothing_yet() -> None:
+    uplink = Uplink(NOWHERE)
+    uplink.send(["mark"])
+    assert uplink.lost == 1
+    uplink.begin_anew()
+
+    assert uplink.lost == 0
+
+
+def test_who_takes_nothing_of_what_it_is_told_is_told_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uplinks, "PATIENCE_S", 0.01)
+    address = Address(f"@rotoscope-{os.urandom(8).hex()}", "token", 1)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address.of_socket)
+        listener.listen()
+        uplink = Uplink(address)
+        uplink.send(["chunk", 0, 1.0], b"x" * (1 << 24))
+        uplink.send(["mark"])
+
+    assert uplink.lost == 1
+
+
+def test_run_that_the_environment_of_the_other_process_named_is_not_that_of_one_forked_off_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ROTOSCOPE_RUN", "that of a gateway")
+
+    assert Joined(Uplink(NOWHERE)).begin_run().name == ""
 
 
 def test_environment_leads_to_a_process_and_a_run() -> None:
