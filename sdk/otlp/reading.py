@@ -319,15 +319,18 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _plain_span(span: Any, resource: int, scope: str) -> Span:
-    for name, size in (("trace_id", TRACE_ID_BYTES), ("span_id", SPAN_ID_BYTES)):
-        if len(getattr(span, name)) != size:
-            raise TraceError(f"expected an id of {size} bytes", field=name)
+    parent_id = span.parent_span_id if any(span.parent_span_id) else b""
+    ids = [(span.trace_id, TRACE_ID_BYTES, "trace_id"), (span.span_id, SPAN_ID_BYTES, "span_id")]
+    ids += [(parent_id, SPAN_ID_BYTES, "parent_span_id")] if parent_id else []
+    for told, size, name in ids:
+        if len(told) != size or not any(told):
+            raise TraceError(f"expected an id of {size} bytes that are not all 0", field=name)
     if not 0 < span.start_time_unix_nano <= MOST_NS or span.end_time_unix_nano > MOST_NS:
         raise TraceError("expected nanoseconds since 1970", field=f"span {span.span_id.hex()}: start_time_unix_nano")
     return Span(
         trace_id=span.trace_id.hex(),
         span_id=span.span_id.hex(),
-        parent_id=span.parent_span_id.hex(),
+        parent_id=parent_id.hex(),
         name=span.name,
         start_ns=span.start_time_unix_nano,
         end_ns=span.end_time_unix_nano or None,

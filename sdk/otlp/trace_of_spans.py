@@ -59,6 +59,8 @@ def trace_of_spans(spans: Sequence[ToldSpan], *, name: str = "") -> Member:
         if event.name == names.SHARED_PREFIX
     ]
     events = _events(spans)
+    if type(expected) is not int:
+        raise TraceError(f"expected an integer, found {kind_of(expected)}", path=name, field=names.EVENTS)
     if len(events) != expected:
         raise TraceError(f"expected {expected} events, found {len(events)}: some of its spans are missing", path=name)
     raw = {"format": {"name": FORMAT_NAME, "version": FORMAT_VERSION}, **header}

@@ -97,6 +97,22 @@ def test_a_parent_without_an_id_is_none(parent: str | None) -> None:
     assert read(file_of(chat(1, 1, at=(0, 1), parentSpanId=parent)))[0].parent_id == ""
 
 
+def test_a_parent_of_zeros_is_none_in_protobuf_too() -> None:
+    data = as_protobuf(file_of(chat(1, 1, at=(0, 1), parentSpanId="0" * 16)))
+
+    assert read(data.SerializeToString())[0].parent_id == ""
+
+
+@pytest.mark.parametrize("harm", [{"trace_id": bytes(16)}, {"span_id": b"ab"}, {"parent_span_id": b"ab"}])
+def test_a_bad_id_in_protobuf_is_damage(harm: dict[str, bytes]) -> None:
+    data = as_protobuf(file_of(chat(1, 1, at=(0, 1)), chat(1, 1, at=(0, 1))))
+    (name,) = harm
+    setattr(data.resource_spans[0].scope_spans[0].spans[1], name, harm[name])
+
+    with pytest.raises(TraceError, match=f"spans: {name}: expected an id of"):
+        read(data.SerializeToString())
+
+
 DAMAGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no trace id": (lambda x: x.pop("traceId"), "traceId: required, but not there"),
     "short id": (lambda x: x.update(spanId="ab"), "spanId: expected an id of 8 bytes that are not all 0, in hex"),

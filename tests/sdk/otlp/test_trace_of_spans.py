@@ -64,5 +64,14 @@ def test_what_was_changed_is_told(name: str, value: object, expected: str) -> No
         trace_of_spans(changed(change))
 
 
+def test_a_number_of_events_that_is_none_is_told_and_not_quoted() -> None:
+    spans = changed(lambda told: {**told, names.EVENTS: "a canary"} if names.EVENTS in told else told)
+
+    with pytest.raises(TraceError) as caught:
+        trace_of_spans(spans)
+
+    assert str(caught.value) == "trace: rotoscope.trace.events: expected an integer, found a string"
+
+
 def changed(change: Callable[[Attributes], Attributes]) -> list[Span]:
     return [replace(span, attributes=change(span.attributes)) for span in spans_of(TRACE)]
