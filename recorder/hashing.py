@@ -39,12 +39,8 @@ class KeyedHash:
         """Return the digest of a whole part or name."""
         return blake2b(data, digest_size=DIGEST_BYTES, key=self._key).digest()
 
-    def chained(self, parent: bytes, data: bytes) -> bytes:
-        """Return the digest of a part that stands behind the parts of `parent` (empty at the start)."""
-        return self.chained_own(parent, own_digest(data))
-
     def chained_own(self, parent: bytes, own: bytes) -> bytes:
-        """Return the same from a part's own digest."""
+        """Return the digest of a part, by its own, that stands behind the parts of `parent` (empty at the start)."""
         return blake2b(parent + own, digest_size=DIGEST_BYTES, key=self._key).digest()
 
     def borders(self, text: bytes | memoryview, ends: Sequence[int]) -> list[bytes]:

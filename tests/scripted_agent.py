@@ -25,10 +25,6 @@ class Played:
     requests: list[simulator.ModelRequest] = field(default_factory=list)
     answers: list[simulator.Answer] = field(default_factory=list)
 
-    @property
-    def tools_called(self) -> list[str]:
-        return [call.name for answer in self.answers for call in answer.tool_calls]
-
 
 def toy_workspace(folder: Path) -> Workspace:
     """Return the tools on a fresh copy of the toy repository."""

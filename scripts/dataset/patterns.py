@@ -44,7 +44,6 @@ class Pattern:
         return ("-m", f"examples.{self.name}", *task, "--seed", "{}", "--no-stream")
 
 
-ARTICLE = "Evaluating Agentic Serving with Trace Replay and Job-Level Metrics, NVIDIA TensorRT LLM team"
 PATTERNS = (
     Pattern(
         "react",

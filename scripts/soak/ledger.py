@@ -66,10 +66,6 @@ class RunLedger:
         """How many it may hold at most."""
         return self.certain + self.outcomes["unsure"] + self.outcomes["refused"]
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.certain
-
     def likeness(self, trace: Trace) -> int:
         """Return how much a trace looks like one of this run, by the numbers that it holds."""
         numbers = set(numbers_of([trace]))

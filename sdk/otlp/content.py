@@ -7,7 +7,7 @@ the exporter is no content: a prompt whose text is not all there is taken for on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -63,12 +63,6 @@ def said_in(span: Span, choices: int) -> Said:
         return Said((), (), (), reasons)
     answers = [] if _is_hidden(answers) else list(answers)
     return Said(_joined(said.messages), _outputs(answers, choices), said.tools, reasons)
-
-
-def tool_names_of(answers: Iterable[Message]) -> list[str]:
-    """Return the names of the tools that answers ask for."""
-    calls = (call for answer in answers for call in answer.get("tool_calls") or ())
-    return [str(call["function"]["name"]) for call in calls]
 
 
 def _is_hidden(messages: Sequence[Message]) -> bool:

@@ -16,8 +16,6 @@ from typing import Any
 from rotoscope.sdk.account import warn
 from rotoscope.sdk.outgoing import Listener
 
-Listening = Callable[[], Listener | None]
-"""Returns who listens at the moment."""
 Around = Callable[..., Any]
 """Makes the replacement of a function."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from otlp_spans import chat, file_of
 
-from rotoscope.sdk.otlp.content import Said, said_in, text_of, tool_names_of
+from rotoscope.sdk.otlp.content import Said, said_in, text_of
 from rotoscope.sdk.otlp.reading import read_spans
 from rotoscope.traces.formats.source import Source
 
@@ -207,7 +207,6 @@ def test_items_of_a_response_are_one_answer_and_its_history() -> None:
     asked = {**MESSAGES[2], "reasoning_content": "Hm."}
     assert list(found.messages) == [{"role": "user", "content": "How?"}, asked, MESSAGES[3]]
     assert list(found.answers) == [asked]
-    assert tool_names_of(found.answers) == ["weather"]
 
 
 def test_parts_of_an_answer_that_stand_apart_are_one_answer() -> None:
