@@ -113,6 +113,11 @@ class ReferenceResult:
         """Tokens of the whole blocks of all prompts (v3)."""
         return self.total_blocks * self.settings.tokens_per_block
 
+    @property
+    def cacheable_token_hit_rate(self) -> float:
+        """Hit tokens by cacheable prompt tokens (v3)."""
+        return _ratio(self.total_hit_tokens, self.cacheable_prompt_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class ReferenceReplay:
