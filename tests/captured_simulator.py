@@ -21,6 +21,7 @@ from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, random_ids
 from rotoscope.replayer.simulator.server import Simulator, SimulatorOptions
+from rotoscope.replayer.simulator.timing import JumpingClock
 from rotoscope.replayer.simulator.tokenizer import word_ids
 from rotoscope.traces import Call, Trace
 
@@ -47,6 +48,22 @@ class UnlikeModel:
         return Answer(token_ids=(words.start + next(self._numbers) % len(words), *random_ids(request, 255).tolist()))
 
 
+class StridingClock(JumpingClock):
+    """Lets others have their turn once in many steps, so that an output arrives in a few pieces."""
+
+    STEPS = 64
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps = count(1)
+
+    async def sleep_until(self, moment_s: float) -> None:
+        """Jump there, and rest only now and then."""
+        self._now_s = max(self._now_s, moment_s)
+        if next(self._steps) % self.STEPS == 0:
+            await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def captured_simulator(keep: Callable[[bytes], None], **options: Any) -> AsyncIterator[str]:
     """Run a simulator that does not wait and give the body of each completion to `keep`; yield its URL."""
@@ -58,6 +75,8 @@ async def captured_simulator(keep: Callable[[bytes], None], **options: Any) -> A
         return await handler(request)
 
     simulator = Simulator(SimulatorOptions(**{"speed": 0.0, "blocks": 65536} | options), UnlikeModel())
+    if simulator.options.speed == 0:
+        simulator.engine.clock = StridingClock()
     app = simulator.application()
     app.middlewares.append(capture)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)

@@ -1,14 +1,18 @@
 import argparse
 import asyncio
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+from sdk_worlds import in_a_thread
 from simulated import openai_client, simulated
 
 from examples.chat import Answer, Model, ToolCall, at_least_one, conversation, told_why_not
 from rotoscope.replayer.simulator import model as simulator
+from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 SAID = simulator.Answer(
@@ -89,6 +93,24 @@ def test_who_cannot_reach_a_model_is_told_where_it_was_looked_for_and_what_to_do
 
     assert told.startswith("the model at http://localhost:1/v1 cannot be asked: Connection error. ")
     assert "python -m examples.offline" in told
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with in_a_thread(running_simulator(SimulatorOptions(port=0, speed=0))) as origin:
+        yield f"{origin}/v1"
+
+
+@pytest.mark.parametrize("agent", ["react", "deep_research", "iterative_research", "tree_of_thought", "agentic_rag"])
+def test_a_server_that_refuses_is_told_by_each_agent_in_one_line(
+    agent: str, server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server)
+
+    assert importlib.import_module(f"examples.{agent}.agent").main(["--model", "no-such-model"]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"the model at {server} cannot be asked: ")
 
 
 def test_what_a_model_answers_is_told_alone(monkeypatch: pytest.MonkeyPatch) -> None:

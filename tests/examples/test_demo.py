@@ -7,7 +7,7 @@ from examples.demo import Loop, Settings, broken_promises, new_folder, rows, run
 from rotoscope.replayer.summary import Summary
 from rotoscope.traces.model import Call, Trace
 
-FAST = Settings(speed="max", gap_scale=0, sessions=4, concurrency=2)
+FAST = Settings(seed=4, speed="max", gap_scale=0, sessions=2, concurrency=2)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_a_warm_server_that_hits_something_else_is_told(loop: Loop) -> None:
 def test_every_replay_fills_its_column(loop: Loop) -> None:
     table = {name: cells for name, *cells in rows(loop)}
 
-    assert table["calls"] == ["23", "23", "23", "92"]
+    assert table["calls"] == ["18", "18", "18", "36"]
     assert table["hit rate"][1] == table["optimum"][1] == table["hit rate"][2]
     assert all("-" not in cells for name, cells in table.items() if not name.startswith("jobs/h"))
     assert table["jobs/h/GPU"][:3] == ["-", "-", "-"]

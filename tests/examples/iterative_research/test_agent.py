@@ -4,17 +4,12 @@ from typing import Any
 
 import pytest
 from asked_models import Asked
-from recorded_examples import recorded
-from replayed_traces import Replayed, check_order, check_prefixes, replay_once
 from simulated import simulated
 
 from examples import scripted_model
 from examples.iterative_research import agent
-from examples.iterative_research.agent import HERE, OBSERVATION_LIMIT, REPORT_LIMIT, Memory, iterative_research
-from examples.tasks import load_tasks
+from examples.iterative_research.agent import OBSERVATION_LIMIT, REPORT_LIMIT, Memory, iterative_research
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
-from rotoscope.traces import Call, ParallelStart, Trace
-from rotoscope.traces.model import ToolCall as RecordedToolCall
 
 QUESTION = "How do flywheels and batteries compare?"
 
@@ -132,15 +127,6 @@ def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) 
     return asyncio.run(run_it())
 
 
-def test_a_server_that_refuses_is_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert over_the_wire(scripted_model.answer, monkeypatch, "--model", "no-such-model") == 1
-
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("the model at http://127.0.0.1:")
-
-
 @pytest.mark.parametrize(
     ("said", "missing"),
     [
@@ -165,41 +151,3 @@ def test_a_result_is_printed_streamed_or_not(
 
     assert streamed == capsys.readouterr().out
     assert "# How has longitude been found" in streamed
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Replayed]:
-    folder = tmp_path_factory.mktemp("iterative_research")
-    trace = recorded(folder, "iterative_research", "--task", "2", "--seed", "1", "--rounds", "6", "--no-stream")
-    return trace, replay_once([trace], folder / "replay")
-
-
-def test_prompts_share_the_system_prompt_and_nothing_else(run: tuple[Trace, Replayed]) -> None:
-    calls = list(run[0].calls())
-    system, without_tools = run[0].shared_prefixes
-
-    assert len({call.conversation_id for call in calls}) == len(calls) == 6
-    first, *middle, last = ((call.prefix.of, call.prefix.tokens) for call in calls)
-    assert {first, *middle} == {(system.id, system.tokens)}
-    assert last == (system.id, without_tools.tokens)  # the last round is given no tools
-    assert system.tokens < min(call.prompt_tokens for call in calls)
-
-
-def test_rounds_follow_one_another_with_one_tool_between(run: tuple[Trace, Replayed]) -> None:
-    kinds = [type(event) for event in run[0].events if isinstance(event, Call | ParallelStart | RecordedToolCall)]
-
-    assert kinds == [Call, *([RecordedToolCall, Call] * (len(kinds) // 2))]
-    assert {event.time_source for event in run[0].events if isinstance(event, RecordedToolCall)} == {"sdk"}
-
-
-def test_the_same_seed_gives_the_same_rounds_over_the_wire(run: tuple[Trace, Replayed]) -> None:
-    asked = Asked(scripted_model.answer, seed=1)
-
-    asyncio.run(iterative_research(asked, load_tasks(HERE)[1]["question"], rounds=6))
-
-    assert len(asked.answers) == len(list(run[0].calls()))
-
-
-def test_a_replay_holds_the_laws_of_prefixes_and_of_order(run: tuple[Trace, Replayed]) -> None:
-    check_prefixes(run[1])
-    check_order(run[1])

@@ -1,23 +1,23 @@
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from openai.types.chat import ChatCompletionChunk
 from scripted_agent import Played, play, toy_workspace
+from sdk_worlds import in_a_thread
 
 from examples import scripted_model
 from examples.chat import ToolCall
 from examples.react import script
 from examples.react.agent import joined, judge, main
 from rotoscope.replayer.simulator import model as simulator
+from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
 
 
-@pytest.fixture(scope="module", params=[0, 1, 2])
-def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    return play(scripted_model.answer, tmp_path_factory.mktemp("played"), seed=request.param)
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return play(scripted_model.answer, tmp_path_factory.mktemp("played"))
 
 
 def test_the_toy_repository_is_repaired(played: Played) -> None:
@@ -96,20 +96,12 @@ def test_an_answer_in_pieces_is_put_together() -> None:
     ]
 
 
-ROOT = Path(__file__).parents[3]
-SERVE = [sys.executable, "-m", "rotoscope", "serve", "--port", "0", "--speed", "max"]
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """Serve the scripted model; yield the base URL."""
-    command = [*SERVE, "--script", "examples.scripted_model:answer"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip() + "/v1"
-        finally:
-            process.terminate()
+    """Serve the scripted model; give the base URL."""
+    model = simulator.ScriptedModel(scripted_model.answer)
+    with in_a_thread(running_simulator(SimulatorOptions(port=0, speed=0), model)) as origin:
+        yield f"{origin}/v1"
 
 
 @pytest.fixture
@@ -120,38 +112,21 @@ def client(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_over_the_wire_it_says_the_same_streamed_or_not(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seed", "5"]) == 0
+def test_over_the_wire_it_repairs_the_toy_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "4", "--no-stream"]) == 0
+
+    assert capsys.readouterr().out.endswith("the model finished; the tests pass\n")
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("reads", [True, False])
+def test_the_seed_decides_and_it_says_the_same_streamed_or_not(reads: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    seed = str(next(seed for seed in range(100) if script.plan(seed).reads_readme is reads))
+
+    assert main(["--seed", seed, "--max-steps", "2"]) == 1
     streamed = capsys.readouterr().out
-    assert main(["--seed", "5", "--no-stream"]) == 0
+    assert main(["--seed", seed, "--max-steps", "2", "--no-stream"]) == 1
 
     assert streamed == capsys.readouterr().out
-    assert streamed.endswith("the model finished; the tests pass\n")
-
-
-@pytest.mark.usefixtures("client")
-def test_the_seed_of_the_request_decides(capsys: pytest.CaptureFixture[str]) -> None:
-    reads, reads_not = (
-        str(next(seed for seed in range(100) if script.plan(seed).reads_readme is wanted)) for wanted in (True, False)
-    )
-
-    main(["--seed", reads, "--max-steps", "2"])
-    assert "README.md" in capsys.readouterr().out
-    main(["--seed", reads_not, "--max-steps", "2"])
-    assert "README.md" not in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("client")
-def test_it_fails_when_the_steps_are_used_up(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--max-steps", "2"]) == 1
-
-    assert "the model did not finish within 2 steps; the tests fail" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("client")
-def test_a_server_that_refuses_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--model", "no-such-model"]) == 1
-
-    told = capsys.readouterr().err
-    assert told.startswith("the model at http://127.0.0.1:")
-    assert len(told.splitlines()) == 1
+    assert ("README.md" in streamed) is reads
+    assert streamed.endswith("the model did not finish within 2 steps; the tests fail\n")

@@ -15,15 +15,12 @@ from rotoscope.replayer.simulator.template import render
 from rotoscope.replayer.simulator.tokenizer import encode
 
 SEED = 3
+"""Of a run in which a first try is wrong."""
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return play(scripted_model.answer, tmp_path_factory.mktemp("scripted"), seed=SEED)
-
-
-def test_the_same_seed_gives_the_same_transcript(played: Played, tmp_path: Path) -> None:
-    assert play(scripted_model.answer, tmp_path, seed=SEED).answers == played.answers
 
 
 @pytest.mark.parametrize("seed", [SEED + 1, -1, 2**64])
@@ -61,11 +58,8 @@ def test_every_plan_stays_within_the_length_of_a_run(seed: int) -> None:
     assert 15 <= answers <= 25
 
 
-def test_a_first_try_is_refused_by_the_tests_and_then_corrected(tmp_path: Path) -> None:
-    seed = next(seed for seed in range(100) if script.plan(seed).wrong_at_first)
-    (module,) = script.plan(seed).wrong_at_first
-
-    played = play(scripted_model.answer, tmp_path, seed=seed)
+def test_a_first_try_is_refused_by_the_tests_and_then_corrected(played: Played) -> None:
+    (module,) = script.plan(SEED).wrong_at_first
 
     edited = [
         json.loads(call.arguments)["path"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from scripted_agent import toy_workspace
 
+from examples.react import tools
 from examples.react.tools import OUTPUT_LIMIT, SEARCH_LIMIT, Workspace, clip
 
 SECRET = "what lies outside"
@@ -123,8 +124,13 @@ def test_a_command_runs_in_the_repository_whose_place_is_not_shown(workspace: Wo
     )
 
 
-def test_a_command_has_the_time_it_asks_for_and_no_more_than_allowed(workspace: Workspace) -> None:
-    assert call(workspace, "run_command", command="sleep 60", timeout_s=0) == "stopped after 1 seconds"
+@pytest.mark.parametrize(("asked", "given"), [(0, 1), (7, 7), (10**6, tools.COMMAND_TIMEOUT_S)])
+def test_a_command_has_the_time_it_asks_for_and_no_more_than_allowed(
+    workspace: Workspace, asked: int, given: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "run_shell", lambda command, folder, *, timeout_s: (f"{command} in {timeout_s} s", ""))
+
+    assert call(workspace, "run_command", command="wait", timeout_s=asked) == f"wait in {given} s"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from examples.tree_of_thought.agent import (
     Shape,
     Solver,
     Trail,
-    main,
     number_in,
     to_be_tried,
 )
@@ -155,16 +154,3 @@ def test_a_model_that_says_nothing_is_not_asked_for_an_answer() -> None:
 )
 def test_the_answer_is_the_last_number_that_is_called_so(text: str, number: int | None) -> None:
     assert number_in(text) == number
-
-
-def test_a_server_that_is_not_there_is_told_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-
-    assert main([]) == 1
-
-    told = capsys.readouterr().err
-    assert told.startswith("the model at http://127.0.0.1:")
-    assert len(told.splitlines()) == 1
