@@ -12,8 +12,10 @@ ended, unless the span that began it, and all else on its line, had ended before
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rotoscope.sdk.conventions import BRANCH, EVENT_TYPE, PARALLEL
 from rotoscope.sdk.otlp.calls import ModelCall
@@ -73,6 +75,19 @@ class Node:
         self.own_calls = (self.call is not None) + inner_calls
 
 
+class _Place(NamedTuple):
+    """Where a node stands."""
+
+    node: Node
+    line: Line
+    agent: str = ""
+    """The span of the innermost one, or of a tool that makes calls."""
+    is_within: bool = False
+    """Whether an agent stands above that makes calls itself on this line."""
+    in_tool: bool = False
+    """Whether a tool does that was laid out: what it ran is not told twice."""
+
+
 @dataclass(slots=True)
 class Laid:
     """A run laid out on lines."""
@@ -83,13 +98,17 @@ class Laid:
     embeddings: list[tuple[Span, Line]] = field(default_factory=list)
     forks: list[Fork] = field(default_factory=list)
     _lines: int = 0
+    _left: deque[_Place] = field(default_factory=deque)
+    """What is to be laid out yet; spans may nest deeper than calls of functions may."""
 
-    def lay(self, node: Node, line: Line, agent: str, *, is_within: bool = False, in_tool: bool = False) -> None:
-        """Lay out what is in a node on a line; `agent` is the span of the innermost one, or of a tool that makes calls.
+    def lay(self, root: Node) -> None:
+        """Lay out all that is in a node."""
+        self._left.append(_Place(root, Line(ROOT)))
+        while self._left:
+            self._lay(self._left.popleft())
 
-        `is_within` tells whether an agent stands above that makes calls itself on this line, `in_tool` whether a tool
-        does that was laid out: what it ran is not told twice.
-        """
+    def _lay(self, place: _Place) -> None:
+        node, line, agent, is_within, in_tool = place
         if node.is_agent and node.span is not None:
             agent = node.span.span_id
             is_within = is_within or node.own_calls > 0
@@ -106,7 +125,7 @@ class Laid:
             beside = [child for child in group if _is_beside(child, group, is_within=is_within)]
             for child in group:
                 if child not in beside:
-                    self.lay(child, line, agent, is_within=is_within, in_tool=in_tool)
+                    self._left.append(_Place(child, line, agent, is_within, in_tool))
             if beside:
                 others = [child for child in node.children if child not in beside]
                 self._fork(beside, line, is_joined=_waits_for(node, others, beside))
@@ -118,7 +137,7 @@ class Laid:
         for node in nodes:
             self._lines += 1
             lines.append(Line(str(self._lines), line))
-            self.lay(node, lines[-1], "")
+            self._left.append(_Place(node, lines[-1]))
 
 
 def _is_beside(child: Node, group: Sequence[Node], *, is_within: bool) -> bool:
@@ -176,5 +195,5 @@ def _overlapping(nodes: Sequence[Node]) -> Iterator[list[Node]]:
 def laid_out(root: Node) -> Laid:
     """Lay out a run."""
     laid = Laid()
-    laid.lay(root, Line(ROOT), "")
+    laid.lay(root)
     return laid

@@ -19,7 +19,7 @@ from rotoscope.sdk.otlp.spans import Key, Span
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.fidelity import Fidelity
 
-DEEPEST_SPAN = 256
+DEEPEST_SPAN = 4096
 """No agent nests so deep; what does is damage."""
 
 Parents: TypeAlias = Mapping[Key, Span]

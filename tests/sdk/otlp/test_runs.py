@@ -135,10 +135,20 @@ def test_spans_in_any_order_give_the_same_trace() -> None:
     assert members_of(file_of(*spans)) == members_of(file_of(*reversed(spans)))
 
 
+def test_each_step_of_an_agent_may_stand_below_the_one_before() -> None:
+    above = agent(at=(0, 900))
+    spans = [above]
+    for step in range(600):
+        above = span({}, at=(step, 900), parent=above)
+        spans += [above, chat(100 + step, 1, at=(step, step + 0.5), parent=above)]
+
+    assert calls_by_run(*spans) == [[100 + step for step in range(600)]]
+
+
 def test_spans_nested_too_deep_are_damage() -> None:
     spans = [agent(at=(0, 9))]
     for _ in range(DEEPEST_SPAN + 1):
         spans.append(span({}, at=(0, 9), parent=spans[-1]))
 
-    with pytest.raises(TraceError, match="expected spans nested at most 256 deep, found more"):
+    with pytest.raises(TraceError, match="expected spans nested at most 4096 deep, found more"):
         calls_by_run(*spans, chat(1, 1, at=(0, 1), parent=spans[-1]))
