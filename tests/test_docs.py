@@ -20,7 +20,7 @@ from rotoscope.traces import dumps, loads, save
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")] + sorted(
-    [*ROOT.glob("docs/*.md"), ROOT / "examples/traces/README.md"]
+    [*ROOT.glob("docs/*.md"), ROOT / "examples/README.md", *ROOT.glob("examples/*/README.md")]
 )
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -121,7 +121,7 @@ def test_generated_parts_are_up_to_date() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "examples/README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         if "://" not in target:
