@@ -75,6 +75,16 @@ def test_runs_are_a_trace_each_and_share_a_campaign(tmp_path: Path, origin: str)
     assert first.campaign == second.campaign
 
 
+def test_nothing_is_kept_of_a_call_that_is_over(tmp_path: Path, origin: str) -> None:
+    @trace_agent
+    def asks(alone: Alone) -> list[int]:
+        httpx2.post(origin + CHAT, json=WHOLE)
+        return [len(kept._calls) for kept in alone._open]
+
+    with recorded_alone(tmp_path) as alone:
+        assert asks(alone) == [0]
+
+
 def test_calls_that_come_after_their_run_has_ended_are_told(
     tmp_path: Path, origin: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

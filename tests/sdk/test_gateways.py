@@ -67,6 +67,10 @@ def test_environment_leads_to_the_gateway_of_the_command_before_another() -> Non
     assert command.has_run
 
 
+def test_token_in_the_path_is_the_one_that_counts() -> None:
+    assert gateway_at(f"{HERE}/token/secret", "another").token == ""
+
+
 def test_token_is_in_no_repr() -> None:
     assert "secret" not in repr(gateway_at(f"{HERE}/token/secret/run/secret", "secret"))
     assert "secret" not in repr(gateway_at(HERE, "secret"))
