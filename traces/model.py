@@ -103,7 +103,7 @@ class SharedPrefix:
     __pydantic_config__: ClassVar[ConfigDict] = _REFUSE_UNKNOWN
 
     id: SharedId
-    """`s0`, `s1`, ...; unique in its campaign."""
+    """Unique in its campaign: `s0`, `s1`, ... where that is one run, else a number that follows from a keyed digest."""
     kind: SharedKind
     """`system`: instructions and tools; `group`: seen to be shared between sessions, so not public."""
     tokens: Positive

@@ -118,11 +118,13 @@ async def _changed(request: Any, hearing: Hearing) -> AsyncIterator[None]:
             request.headers.extend(headers)
         yield
     finally:
-        with contextlib.suppress(Exception):
+        try:
             if is_changed:
                 await request.update_body(body)
             request.headers.clear()
             request.headers.extend(headers)
+        except Exception as error:  # noqa: BLE001 - the agent must not be hurt
+            counts.fail(error)
 
 
 async def _change(request: Any, hearing: Hearing) -> None:

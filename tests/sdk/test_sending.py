@@ -333,7 +333,7 @@ def test_what_is_being_sent_is_what_is_still_to_arrive(nothing_lost: None) -> No
     assert sender._sending == 0
 
 
-def test_process_that_is_forked_keeps_nothing_of_the_connection_and_python_says_nothing_of_that() -> None:
+def test_process_that_is_forked_keeps_no_connection_and_has_lost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with heard_gateway() as gateway:
         sender = sender_to(gateway.origin)
         sender.put("", tool())
@@ -341,9 +341,12 @@ def test_process_that_is_forked_keeps_nothing_of_the_connection_and_python_says_
         assert sender._poster is not None
         connection = sender._poster._connection
         assert connection is not None
+        monkeypatch.setattr(sending, "MOST_WAITING", 0)
+        sender.put("", tool())
         sender.begin_in_child()
 
         assert connection.sock.fileno() == -1
+        assert (sender.dropped, sender._untold) == (0, {})
 
 
 FORKS = """
