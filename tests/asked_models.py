@@ -1,13 +1,16 @@
-"""The agents of examples/ with a function as their model, in one process and without a wire."""
+"""The agents of examples/ with a function as their model, in one process, without a wire or with one."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from simulated import simulated
 
 from examples.chat import Answer, ToolCall
 from rotoscope.replayer.simulator import model as simulator
@@ -40,3 +43,15 @@ class Asked:
             for rank, call in enumerate(said.tool_calls)
         }
         return Answer(said.text, calls)
+
+
+def over_the_wire(agent: Any, model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run the module of an agent in front of a server of this model; return the exit status."""
+
+    async def run_it() -> int:
+        async with simulated(model) as client:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{client.url}/v1")
+            status: int = await agent.run(agent.parse_options(arguments))
+            return status
+
+    return asyncio.run(run_it())

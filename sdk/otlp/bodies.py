@@ -43,7 +43,7 @@ def chat(call: ModelCall, said: Said) -> Wire:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     path = "/v1/completions" if is_text else "/v1/chat/completions"
     outputs = list(_choices(call, said, is_text=is_text, is_stream=is_stream))
-    usage = _chat_usage(call)
+    usage = _usage(call)
     if call.failed:
         return Wire(path, _json(body), "application/json", b"", _FAILED)
     if not is_stream:
@@ -95,19 +95,20 @@ def _reason(call: ModelCall, answer: Message, index: int) -> str:
 
 def _prompt_usage(call: ModelCall) -> bytes:
     """Return what was counted of a prompt alone: of an answer that came to no end, what is counted is its beginning."""
-    usage = _chat_usage(replace(call, usage=replace(call.usage, completion_tokens=None, reasoning_tokens=None)))
+    usage = _usage(replace(call, usage=replace(call.usage, completion_tokens=None, reasoning_tokens=None)))
     return _event({"choices": []} | usage) if usage else b""
 
 
-def _chat_usage(call: ModelCall) -> dict[str, Any]:
+def _usage(call: ModelCall, prompt: str = "prompt_tokens", output: str = "completion_tokens") -> dict[str, Any]:
+    """Return what was counted of a call, if anything, under the names that the interface has for it."""
     usage = call.usage
     if usage.prompt_tokens is None and usage.completion_tokens is None:
         return {}
-    told: dict[str, Any] = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+    told: dict[str, Any] = {prompt: usage.prompt_tokens, output: usage.completion_tokens}
     if usage.cached_tokens is not None:
-        told["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+        told[f"{prompt}_details"] = {"cached_tokens": usage.cached_tokens}
     if usage.reasoning_tokens is not None:
-        told["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+        told[f"{output}_details"] = {"reasoning_tokens": usage.reasoning_tokens}
     return {"usage": told}
 
 
@@ -132,7 +133,7 @@ def response(call: ModelCall, said: Said, *, name: str, previous: str) -> Wire:
         if reason == "length"
         else {"status": "completed"}
     )
-    answer |= _response_usage(call)
+    answer |= _usage(call, "input_tokens", "output_tokens")
     if call.first_ns is None:
         return Wire("/v1/responses", _json(body), "application/json", b"", _json(answer))
     body["stream"] = True
@@ -167,18 +168,6 @@ def _items(messages: Sequence[Message]) -> list[dict[str, Any]]:
         for call in message.get("tool_calls") or ():
             items.append({"type": "function_call", "call_id": call["id"], **call["function"]})
     return items
-
-
-def _response_usage(call: ModelCall) -> dict[str, Any]:
-    usage = call.usage
-    if usage.prompt_tokens is None and usage.completion_tokens is None:
-        return {}
-    told: dict[str, Any] = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
-    if usage.cached_tokens is not None:
-        told["input_tokens_details"] = {"cached_tokens": usage.cached_tokens}
-    if usage.reasoning_tokens is not None:
-        told["output_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
-    return {"usage": told}
 
 
 def embedding(model: str, prompt_tokens: int | None) -> Wire:

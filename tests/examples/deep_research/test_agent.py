@@ -1,11 +1,9 @@
 import asyncio
 import json
 from collections import Counter
-from typing import Any
 
 import pytest
-from asked_models import Asked
-from simulated import simulated
+from asked_models import Asked, over_the_wire
 
 from examples import scripted_model
 from examples.deep_research import agent
@@ -142,18 +140,7 @@ def test_where_no_researcher_looks_for_anything_nothing_is_compressed_and_no_rep
     assert asked.requests[-1].messages[-1].content == "Topic: x\n\nNothing."
 
 
-def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run the agent in front of a server of this model; return the exit status."""
-
-    async def run_it() -> int:
-        async with simulated(model) as client:
-            monkeypatch.setenv("OPENAI_BASE_URL", f"{client.url}/v1")
-            return await agent.run(agent.parse_options(arguments))
-
-    return asyncio.run(run_it())
-
-
 def test_a_chatterer_ends_with_a_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert over_the_wire(Answer("Interesting."), monkeypatch) == 1
+    assert over_the_wire(agent, Answer("Interesting."), monkeypatch) == 1
 
     assert capsys.readouterr().err.startswith("there is no report: ")

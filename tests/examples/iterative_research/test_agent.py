@@ -1,10 +1,8 @@
 import asyncio
 import json
-from typing import Any
 
 import pytest
-from asked_models import Asked
-from simulated import simulated
+from asked_models import Asked, over_the_wire
 
 from examples import scripted_model
 from examples.iterative_research import agent
@@ -116,17 +114,6 @@ def test_what_the_model_gets_wrong_it_sees_in_the_next_round(wrong: ToolCall) ->
     assert "# What it returned\n\nerror: " in prompts(asked)[1]
 
 
-def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run the agent in front of a server of this model; return the exit status."""
-
-    async def run_it() -> int:
-        async with simulated(model) as client:
-            monkeypatch.setenv("OPENAI_BASE_URL", f"{client.url}/v1")
-            return await agent.run(agent.parse_options(arguments))
-
-    return asyncio.run(run_it())
-
-
 @pytest.mark.parametrize(
     ("said", "missing"),
     [
@@ -137,7 +124,7 @@ def over_the_wire(model: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) 
 def test_what_is_no_result_ends_with_a_message(
     said: Answer, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert over_the_wire(said, monkeypatch, "--rounds", "2") == 1
+    assert over_the_wire(agent, said, monkeypatch, "--rounds", "2") == 1
 
     assert capsys.readouterr().err == f"that is no result: the model {missing}\n"
 
@@ -145,9 +132,9 @@ def test_what_is_no_result_ends_with_a_message(
 def test_a_result_is_printed_streamed_or_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert over_the_wire(scripted_model.answer, monkeypatch, "--rounds", "2", "--seed", "5") == 0
+    assert over_the_wire(agent, scripted_model.answer, monkeypatch, "--rounds", "2", "--seed", "5") == 0
     streamed = capsys.readouterr().out
-    assert over_the_wire(scripted_model.answer, monkeypatch, "--rounds", "2", "--seed", "5", "--no-stream") == 0
+    assert over_the_wire(agent, scripted_model.answer, monkeypatch, "--rounds", "2", "--seed", "5", "--no-stream") == 0
 
     assert streamed == capsys.readouterr().out
     assert "# How has longitude been found" in streamed
