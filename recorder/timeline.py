@@ -17,6 +17,7 @@ from math import inf
 from rotoscope.recorder.calls import SeenCall, SeenRun
 from rotoscope.recorder.conversations import Turn
 from rotoscope.recorder.origins import is_same_request
+from rotoscope.recorder.placing import Placed, place
 from rotoscope.recorder.prefixes import PrefixFinder
 from rotoscope.recorder.regions import Lanes, Region
 from rotoscope.recorder.told import Timed, Told, ended_ms
@@ -70,8 +71,9 @@ class Timeline:
     """Tools that are known to begin agents."""
     timed: dict[Branch | None, deque[Timed]] = field(default_factory=dict)
     """What the agent told of each branch and is not written yet, by its end."""
+    placed: Placed = field(init=False)
     ran: defaultdict[Branch | None, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """Which tools it told of since the last call of each branch."""
+    """Which tools it told of since the last call of each branch, but for those that are known to be of a call."""
     answered: dict[Branch | None, SeenCall] = field(default_factory=dict)
     """The last call of each branch, until a region is joined."""
     tools: int = 0
@@ -82,7 +84,8 @@ class Timeline:
 
     def __post_init__(self) -> None:
         self.numbers = {call.opened.call: call.number for call in self.run.calls}
-        self.timed = self.told.by_branch(self.lanes.threads)
+        self.placed = place(self.told, self.run.calls, self.turns, self.lanes)
+        self.timed = self.placed.timed
 
     def write(self) -> tuple[TraceEvent, ...]:
         """Return all events."""
@@ -118,11 +121,13 @@ class Timeline:
                 self._wait(branch, ended_ms(one), one.kind)
 
     def _tell_tool(self, ran: ToolRan, branch: Branch | None) -> None:
-        asking = self.answered.get(branch)
+        placed = self.placed.asking.get(id(ran))
+        asking = self.answered.get(branch) if placed is None else self.run.calls[placed]
         if asking is None:
             self._wait(branch, ran.at_ms, "think")
         self._tool(ran.tool, branch, ran.at_ms, ran.duration_ms, asking=asking, source="sdk")
-        self.ran[branch][ran.tool] += 1
+        if placed is None:
+            self.ran[branch][ran.tool] += 1
         self.cursors[branch] = max(self.cursors.get(branch, 0.0), ended_ms(ran))
 
     def _tool(
@@ -196,9 +201,10 @@ class Timeline:
         """Write it of a region; yield those below it, of which it is to be written before this goes on."""
         for index in range(len(region.conversations)):
             branch = region.number, index
-            for inner in [x for x in self.open[branch] if x.joined is not None]:
+            for inner in list(self.open[branch]):
                 yield inner
-                self._close(inner)
+                if inner.joined is not None:
+                    self._close(inner)
             self._tell(branch, inf)
         self._tell(region.branch, self._end_ms(region))
 
@@ -229,7 +235,7 @@ class Timeline:
         self._join(call, branch, call.start_ms, asking=asking)
         self._tell(branch, call.start_ms)
         if asking is not None:
-            self._run_tools(asking, self._untold(self._answered(asking, call, turn), branch), call, branch)
+            self._run_tools(asking, self._untold(asking, self._answered(asking, call, turn), branch), call, branch)
         self._wait(branch, call.start_ms, self._wait_kind(branch, turn))
         for region in later:
             self._start(region, call)
@@ -275,9 +281,9 @@ class Timeline:
             return [asking.tools[place] for place in opened.results if place < len(asking.tools)]
         return list(asking.tools[: turn.carries_tools or len(asking.tools)])
 
-    def _untold(self, tools: Sequence[int], branch: Branch | None) -> list[int]:
+    def _untold(self, asking: SeenCall, tools: Sequence[int], branch: Branch | None) -> list[int]:
         """Return the tools that the agent did not time."""
-        ran = self.ran[branch].copy()
+        ran = self.ran[branch] + self.placed.of_calls.get(asking.number, Counter())
         left = []
         for tool in tools:
             if ran[tool]:

@@ -5,8 +5,8 @@ In the journal a mark is a record with pseudonyms and numbers; here those are fo
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TypeAlias, TypedDict
@@ -23,7 +23,6 @@ from rotoscope.traces.journal import (
     ToolRan,
     Waited,
 )
-from rotoscope.traces.model import Branch
 
 Timed: TypeAlias = ToolRan | Waited
 
@@ -107,17 +106,3 @@ class Told:
         began = None if thread is None else self.began.get(thread)
         joined = None if began is None else self.joined.get(began.region)
         return inf if joined is None else joined.at_ms
-
-    def by_branch(self, branches: Mapping[int, Branch | None]) -> dict[Branch | None, deque[Timed]]:
-        """Return what was timed by the branch of who did it, by its end; `branches` are those of threads.
-
-        Tools of who has none are those of who began it, and ran beside one another.
-        """
-        found: defaultdict[Branch | None, list[Timed]] = defaultdict(list)
-        for thread, timed in self.timed.items():
-            if thread in branches:
-                found[branches[thread]].extend(timed)
-            else:
-                whose = next((x for x in self.line_of(thread) if x in branches), thread)
-                found[branches.get(whose)].extend(x for x in timed if isinstance(x, ToolRan))
-        return {branch: deque(sorted(timed, key=ended_ms)) for branch, timed in found.items()}

@@ -23,6 +23,8 @@ START = [system("s" * 400), user("a")]
 class ToldAgent:
     """Calls, and marks between them."""
 
+    has_headers: bool = True
+    """Whether its client says who makes a call."""
     journal: BytesIO = field(default_factory=BytesIO)
     answers: int = 0
     histories: dict[str, list[Message]] = field(default_factory=dict)
@@ -34,14 +36,17 @@ class ToldAgent:
         """Ask with all that was said on a thread, and results of the last tools."""
         headers = {"x-rotoscope-branch": thread} | ({"x-rotoscope-parent": parent} if parent else {})
         history = self.histories.setdefault(thread, [*START, user(thread)])
-        history += [result(str(index), "x") for index in range(results)] or [user("go on")]
+        asked = f"{len(history)} {thread}"
+        history += [result(f"{index} {asked}", "x") for index in range(results)] or [user("go on")]
         body = orjson.dumps({"model": "m", "messages": history})
-        return self.recorder.request(PATH, body, at_s=100.0 + start, headers=headers)
+        return self.recorder.request(PATH, body, at_s=100.0 + start, headers=headers if self.has_headers else {})
 
     def answer(self, thread: str, exchange: Exchange, end: float, *, tools: Sequence[str] = ()) -> None:
         """Let the answer come."""
         self.answers += 1
-        message = assistant(f"answer {self.answers}", calls=[tool_call(str(i), x) for i, x in enumerate(tools)])
+        asked = f"{len(self.histories[thread]) + 1} {thread}"
+        calls = [tool_call(f"{index} {asked}", name) for index, name in enumerate(tools)]
+        message = assistant(f"answer {self.answers}", calls=calls)
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if tools else "stop"}
         counts = usage(len(str(self.histories[thread])), 7)
         exchange.response(200, at_s=100.0 + end, content_type="application/json")

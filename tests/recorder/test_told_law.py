@@ -13,7 +13,7 @@ from recorded_times import starts_ms
 from told_agents import ToldAgent
 
 from rotoscope.recorder.marks import WaitMark
-from rotoscope.traces import ParallelEnd, ParallelStart, ToolCall, Trace
+from rotoscope.traces import ParallelEnd, ParallelStart, ToolCall, Trace, Wait
 
 TICK_S = 0.25
 MOST_DEPTH = 3
@@ -113,3 +113,56 @@ def test_every_tool_that_was_told_is_there_and_every_region_of_calls_is_joined(s
 
     assert sum(isinstance(x, ToolCall) for x in trace.events) == telling.tools
     assert starts == {x.region for x in trace.events if isinstance(x, ParallelEnd)}
+
+
+@dataclass
+class Headerless(Telling):
+    """The same on a client without our headers: its branches make calls, and run what those ask for."""
+
+    agent: ToldAgent = field(default_factory=lambda: ToldAgent(has_headers=False))
+    waits: list[float] = field(default_factory=list)
+    """When each was over, in milliseconds."""
+    results: dict[str, int] = field(default_factory=dict)
+
+    def line(self, thread: str, parent: str, now: float, depth: int) -> float:
+        return super().line(thread, parent, self.call(thread, parent, now), depth)
+
+    def call(self, thread: str, parent: str, now: float) -> float:
+        self.calls += 1
+        end, sent, results = now + TICK_S + self.ticks(8), [], self.results.pop(thread, 0)
+        names = [f"tool {self.random.randrange(3)}" for _ in range(self.random.choice((0, 1, 1, 2)))]
+        self.at(now, lambda: sent.append(self.agent.ask(thread, now, results=results)))
+        self.at(end, lambda: self.agent.answer(thread, sent[0], end, tools=names))
+        self.results[thread] = len(names)
+        return max((self.run(thread, name, end) for name in names), default=end)
+
+    def tool(self, thread: str, now: float) -> float:
+        return now  # only what was asked for is run
+
+    def run(self, thread: str, name: str, now: float) -> float:
+        self.tools += 1
+        start = now + self.ticks(2)
+        end = start + TICK_S + self.ticks(8)
+        self.at(end, partial(self.agent.tool, thread, name, start, end))
+        return end
+
+    def wait(self, thread: str, now: float) -> float:
+        end = super().wait(thread, now)
+        self.waits.append(end * 1000)
+        return end
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 1_000_000))
+def test_what_clients_without_headers_told_is_there_once_but_for_waits_beside_tools_of_a_branch(seed: int) -> None:
+    telling = Headerless(seed)
+    trace = telling.play()
+    tools = [x for x in trace.events if isinstance(x, ToolCall)]
+    waits = [x for x in trace.events if isinstance(x, Wait) and x.kind == "human"]
+    ends = {(x.at_ms or 0.0) + x.duration_ms for x in waits}
+
+    assert [x.time_source for x in tools] == ["sdk"] * telling.tools
+    for end_ms in telling.waits:
+        beside = (x for x in tools if (x.at_ms or 0.0) < end_ms <= (x.at_ms or 0.0) + x.duration_ms)
+        assert end_ms in ends or any(beside)
+    assert len(waits) <= len(telling.waits)
