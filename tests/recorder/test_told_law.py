@@ -152,7 +152,7 @@ class Headerless(Telling):
         return end
 
 
-@settings(max_examples=100)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1_000_000))
 def test_what_clients_without_headers_told_is_there_once_but_for_waits_beside_tools_of_a_branch(seed: int) -> None:
     telling = Headerless(seed)
