@@ -3,10 +3,10 @@
 A prompt is assumed to go on behind the whole stream of an earlier call of its conversation that had ended and that no
 other went on from: the longest one that fits into it, among those that are at least as long as what the server found in
 its cache, where any are. The reasoning of an answer is taken for dropped where clients do not send it back, or where the
-whole stream does not fit. Where the server found more than that, the
-prompt shares what was found with the first prompt of its model that is as long, if there is one; and where it found more
-than twice as much, it does not go on from there at all. A prompt that goes on from none begins anew: after a compaction,
-as a side call, or in a conversation that was not seen from its start.
+whole stream does not fit. Where the server found more than that, the prompt shares what was found with the first prompt
+of its model that is as long, if there is one; and where it found more than twice as much, it does not go on from there at
+all. A prompt that goes on from none begins anew: after a compaction, as a side call, or in a conversation that was not
+seen from its start.
 
 A call that failed and was not counted is an attempt at the next one of its conversation.
 

@@ -142,13 +142,30 @@ def _genai(span: Span) -> Said:
         if event.name == _DETAILS:
             attributes = {**event.attributes, **attributes}
     asked, answered = (json_of(attributes.get(f"gen_ai.{name}.messages")) for name in ("input", "output"))
-    instructions = json_of(attributes.get("gen_ai.system_instructions"))
-    messages = [] if not isinstance(instructions, list) else _of_parts({"role": "system", "parts": instructions})
+    instructions, schemas = attributes.get("gen_ai.system_instructions"), attributes.get("gen_ai.tool.definitions")
+    tools = json_of(schemas)
+    if _is_cut(instructions) or (schemas and tools is None):
+        asked = None
+    messages = _of_instructions(instructions)
     messages += [message for told in _dicts(asked) for message in _of_parts(told)]
     answers = [message for told in _dicts(answered) for message in _of_parts(told)]
-    tools = json_of(attributes.get("gen_ai.tool.definitions"))
     reasons = tuple(_text(told.get("finish_reason")) for told in _dicts(answered))
-    return Said(messages if asked is not None else (), answers, tools if isinstance(tools, list) else (), reasons)
+    tools = tools if isinstance(tools, list) else [tools] if tools else ()
+    return Said(messages if asked is not None else (), answers, tools, reasons)
+
+
+def _of_instructions(told: Any) -> list[Message]:
+    """Return the instructions of a system, which stand as parts, as one of them, or as text."""
+    parts = json_of(told)
+    if not isinstance(parts, list):
+        parts = [told if parts is None else parts] if told else []
+    parts = [{"type": "text", "content": part} if isinstance(part, str) else part for part in parts]
+    return _of_parts({"role": "system", "parts": parts}) if parts else []
+
+
+def _is_cut(told: Any) -> bool:
+    """Tell whether a text begins like JSON and is none: an exporter has cut it."""
+    return isinstance(told, str) and told.startswith(("[{", '["', '{"')) and json_of(told) is None
 
 
 def _of_parts(told: Mapping[str, Any]) -> list[Message]:
@@ -271,7 +288,7 @@ def _are_pieces(value: Any) -> bool:
 def _langfuse(span: Span) -> Said:
     """Read Langfuse's input and output: what its wrappers sent and got, as JSON or as plain text."""
     sent, got = (span.attributes.get(f"langfuse.observation.{name}") for name in ("input", "output"))
-    if not isinstance(sent, str):
+    if not isinstance(sent, str) or _is_cut(sent):
         return NOTHING
     request = json_of(sent)
     tools = request.get("tools") if isinstance(request, dict) else None

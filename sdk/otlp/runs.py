@@ -87,7 +87,8 @@ def find_runs(spans: Sequence[Span], calls: Sequence[ModelCall], parents: Parent
         run.roots += nodes
         run.traces.add(trace_id)
     found = [run for run in runs.values() if run.has_calls]
-    fidelity.note(aspects.LOOSE, sum(len(run.roots) for run in found if run.is_loose and len(run.roots) > 1))
+    alone = (sum(root.has_calls for root in run.roots) for run in found if run.is_loose)
+    fidelity.note(aspects.LOOSE, sum(calls for calls in alone if calls > 1))
     _put_to_others([run for run in runs.values() if not run.has_calls], found, fidelity)
     return sorted(found, key=lambda run: run.start_ns)
 

@@ -77,6 +77,13 @@ SPELLINGS: dict[str, dict[str, Any]] = {
             "gen_ai.input.messages": json.dumps(json.loads(GENAI["gen_ai.input.messages"])[1:]),
         }
     },
+    "GenAI, instructions apart as text": {
+        "told": {
+            **GENAI,
+            "gen_ai.system_instructions": "Be good.",
+            "gen_ai.input.messages": json.dumps(json.loads(GENAI["gen_ai.input.messages"])[1:]),
+        }
+    },
     "GenAI, in an event": {
         "told": {},
         "events": [("gen_ai.client.inference.operation.details", 1, GENAI)],
@@ -272,6 +279,9 @@ def test_arguments_are_the_same_as_values_and_as_text() -> None:
         {"gen_ai.output.messages": GENAI["gen_ai.output.messages"]},
         {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "__REDACTED__"},
         {"gen_ai.prompt.x.role": "user"},
+        {**GENAI, "gen_ai.system_instructions": json.dumps([text("Be good.")])[:-9], "gen_ai.output.messages": ""},
+        {**GENAI, "gen_ai.tool.definitions": GENAI["gen_ai.tool.definitions"][:-9], "gen_ai.output.messages": ""},
+        {"langfuse.observation.input": json.dumps({"messages": MESSAGES})[:-9]},
         {"langfuse.observation.output": "It rains."},
     ],
     ids=str,

@@ -95,13 +95,15 @@ def test_tools_and_embeddings_that_stand_alone_are_of_the_run_they_happened_in()
 
 
 def test_tools_that_stand_alone_are_of_the_call_before_them() -> None:
+    fidelity = Fidelity()
     spans = []
     for turn in range(3):
         spans.append(chat(100, 10, at=(turn, turn + 0.5), trace=id_of(2 * turn + 1)))
         spans.append(tool(at=(turn + 0.6, turn + 0.7), trace=id_of(2 * turn + 2)))
 
-    (member,) = members_of(file_of(*spans))
+    (member,) = members_of(file_of(*spans), fidelity)
 
+    assert fidelity.counts[aspects.LOOSE] == 3
     tools = [event for event in member.trace.events if isinstance(event, ToolCall)]
     assert [event.call for event in tools] == [0, 1, 2]
     assert {event.branch for event in member.trace.events} == {None}
