@@ -93,6 +93,7 @@ _CACHED = (
     "gen_ai.usage.cache_read_input_tokens",
     "gen_ai.usage.details.cache_read_tokens",
     "gen_ai.usage.details.cached_tokens",
+    "gen_ai.usage.cached_tokens",
     "llm.token_count.prompt_details.cache_read",
     "llm.usage.cache_read_input_tokens",
     "ai.usage.cachedInputTokens",
@@ -119,7 +120,12 @@ _REASONING = (
 _TOTAL = ("gen_ai.usage.total_tokens", "llm.token_count.total", "llm.usage.total_tokens", "ai.usage.totalTokens")
 _RAW_USAGE = ("gen_ai.usage.raw", "langfuse.observation.usage_details", "gen_ai.usage.details")
 """The usage as JSON, in the words of the server or of Langfuse."""
-_FIRST_CHUNK_S = ("gen_ai.response.time_to_first_chunk", "gen_ai.client.operation.time_to_first_chunk")
+_FIRST_CHUNK_S = (
+    "gen_ai.response.time_to_first_chunk",
+    "gen_ai.client.operation.time_to_first_chunk",
+    "gen_ai.latency.time_to_first_token",
+)
+"""The last is of vLLM and SGLang, which tell spans of what they serve."""
 _FIRST_CHUNK_MS = "ai.response.msToFirstChunk"
 _FIRST_EVENTS = ("First Token Stream Event", "gen_ai.content.completion.chunk", "llm.content.completion.chunk")
 _FINISH = (
@@ -192,7 +198,7 @@ def tool_call_id_of(span: Span) -> str:
 
 def choices_of(span: Span) -> int:
     """Return how many outputs a call asked for."""
-    told = integer(span.attributes.get("gen_ai.request.choice.count"))
+    told = _count(span.attributes, ("gen_ai.request.choice.count", "gen_ai.request.n"))
     if told is None:
         told = integer(parameters_of(span).get("n"))
     return min(max(told or 1, 1), 128)
@@ -263,7 +269,9 @@ def _completion_start_ns(span: Span) -> int | None:
 def is_stream(span: Span) -> bool:
     """Tell whether an answer came in pieces."""
     told = (span.attributes.get(name) for name in ("gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming"))
-    is_told = any(value is True for value in told) or span.text("ai.operationId").endswith(".doStream")
+    is_told = any(value in (True, "True", "true") for value in told) or span.text("ai.operationId").endswith(
+        ".doStream"
+    )
     return is_told or bool(parameters_of(span).get("stream"))
 
 

@@ -188,6 +188,14 @@ USAGES: dict[str, tuple[dict[str, Any], Usage]] = {
         },
         Usage(100, 20, 60, 5),
     ),
+    "SGLang": (
+        {
+            "gen_ai.usage.prompt_tokens": 100,
+            "gen_ai.usage.completion_tokens": 20,
+            "gen_ai.usage.cached_tokens": 60,
+        },
+        Usage(100, 20, 60, None),
+    ),
     "Vercel, as it was": (
         {"ai.usage.promptTokens": 100, "ai.usage.completionTokens": 20, "gen_ai.usage.input_tokens": 100},
         Usage(100, 20, None, None),
@@ -226,6 +234,7 @@ FIRSTS: dict[str, dict[str, Any]] = {
     "GenAI": {"told": {"gen_ai.response.time_to_first_chunk": 0.5}},
     "pydantic-ai": {"told": {"gen_ai.client.operation.time_to_first_chunk": 0.5}},
     "Vercel": {"told": {"ai.response.msToFirstChunk": 500}},
+    "vLLM and SGLang": {"told": {"gen_ai.latency.time_to_first_token": 0.5}},
     "OpenInference": {"told": {}, "events": [("First Token Stream Event", 1.5, {})]},
     "Traceloop": {
         "told": {},
@@ -335,6 +344,12 @@ def test_a_client_that_left_is_told_by_the_kind_of_error(told: dict[str, str], e
 )
 def test_the_status_of_a_failed_call_is_told_or_500(told: dict[str, Any], status: int) -> None:
     assert spellings.status_of(span_of(told)) == status
+
+
+@pytest.mark.parametrize("name", ["gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming"])
+@pytest.mark.parametrize(("value", "is_stream"), [(True, True), ("True", True), (False, False), ("False", False)])
+def test_streams_are_told_by_truth_or_its_name(name: str, value: object, is_stream: bool) -> None:
+    assert spellings.is_stream(span_of({name: value})) == is_stream
 
 
 def test_text_that_was_cut_is_no_json() -> None:
