@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import signal
 import subprocess
@@ -23,6 +24,8 @@ from rotoscope import current_run, trace_agent
 from rotoscope.recorder.token_counters import Tokenizer
 from rotoscope.sdk import account, kept_here
 from rotoscope.sdk.alone import Alone
+from rotoscope.sdk.keepers import RunAlone
+from rotoscope.sdk.outgoing import Request
 from rotoscope.traces.journal_files import read_journal
 
 
@@ -83,6 +86,31 @@ def test_nothing_is_kept_of_a_call_that_is_over(tmp_path: Path, origin: str) -> 
 
     with recorded_alone(tmp_path) as alone:
         assert asks(alone) == [0]
+
+
+def test_a_run_ends_once_however_often_it_is_ended(
+    tmp_path: Path, origin: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @trace_agent
+    def asks(alone: Alone) -> RunAlone:
+        httpx2.post(origin + CHAT, json=WHOLE)
+        (run,) = alone._open.values()
+        return run
+
+    with recorded_alone(tmp_path) as alone:
+        asks(alone).end()
+
+    assert caplog.messages == []
+    assert len(traces_in(tmp_path)) == 1
+
+
+def test_nothing_begins_behind_the_end(tmp_path: Path) -> None:
+    alone = Alone(tmp_path)
+    alone.close()
+
+    assert alone.hear(Request("POST", "http://server" + CHAT, {}, json.dumps(WHOLE).encode())) is None
+    alone.begin_run().end()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_calls_that_come_after_their_run_has_ended_are_told(
