@@ -2,7 +2,7 @@
 
 Telling never waits and never raises. What the queue has no room for is dropped and counted, and so is what the gateway
 does not take in a few tries, or in one, where it has not taken what came before. It is told how much that was as soon as
-it takes something of the same run. A process that is forked begins with an empty queue and a thread of its own; all that is
+it has taken something of the same run. A process that is forked begins with an empty queue and a thread of its own; all that is
 shared between threads can be put into from anywhere, also from a signal's handler or while garbage is collected. The
 thread imports nothing, so that no fork finds it in the midst of that.
 """
@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 from urllib.parse import quote
@@ -182,14 +182,17 @@ class Sender:
             self._account()
 
     def _send_marks(self, run: str, marks: Sequence[Mark]) -> None:
-        status = self._send_batch(run, marks, {"marks": self._untold.get(run, 0)})
+        """Send marks; what was lost follows by itself, so that who knows nothing of that takes the marks all the same."""
+        status = self._send_batch(run, marks)
         if status != 200:
             self._drop(run, len(marks), f"the gateway answers with status {status}" if status else "")
+        elif run in self._untold:
+            self._tell_lost(run, {"marks": self._untold[run]})
 
     def _end(self, run: str) -> None:
         """End a run, when it has been told what was lost of it."""
-        if lost := self._untold.get(run):
-            self._send_batch(run, (), {"marks": lost})
+        if run in self._untold:
+            self._tell_lost(run, {"marks": self._untold[run]})
         self._deliver(f"runs/{quote(run, safe='')}/end", "", lambda: b"")
         with self._counting:
             self._untold.pop(run, None)
@@ -198,25 +201,26 @@ class Sender:
         """Tell the runs that go on what was lost, and that of the process all that there is to tell."""
         for run, lost in list(self._untold.items()):
             if run != self.run_of_process:
-                self._send_batch(run, (), {"marks": lost})
+                self._tell_lost(run, {"marks": lost})
         if self.run_of_process is not None and (rest := account.untold()):
-            self._send_batch(self.run_of_process, (), rest)
+            self._tell_lost(self.run_of_process, rest)
 
-    def _send_batch(self, run: str, marks: Sequence[Mark], lost: dict[Loss, int]) -> int:
-        """Send marks of a run, and tell what was lost."""
-        lost = {loss: number for loss, number in lost.items() if number}
+    def _tell_lost(self, run: str, lost: Mapping[Loss, int]) -> None:
+        if self._send_batch(run, (), lost) != 200:
+            return
+        account.has_told(lost)
+        with self._counting:
+            left = self._untold.pop(run, 0) - lost.get("marks", 0)
+            if left > 0:
+                self._untold[run] = left
+
+    def _send_batch(self, run: str, marks: Sequence[Mark], lost: Mapping[Loss, int] = {}) -> int:
         number, self._batches = self._batches, self._batches + 1
 
         def body() -> bytes:
             return batch_of(marks, teller=self._teller, number=number, now_s=clock(), lost=lost)
 
-        status = self._deliver("marks", run, body)
-        if status == 200 and lost:
-            account.has_told(lost)
-            with self._counting:
-                left = self._untold.pop(run, 0) - lost.get("marks", 0)
-                self._untold |= {run: left} if left > 0 else {}
-        return status
+        return self._deliver("marks", run, body)
 
     def _deliver(self, path: str, run: str, body: Callable[[], bytes]) -> int:
         """Post until it is answered, for a while unless it was not answered before; return the status, 0 for none."""

@@ -139,8 +139,9 @@ def test_gateway_that_is_down_is_tried_once_at_a_time_until_it_answers_and_is_to
             assert sender.flush(GUARD_S)
             tried.append(gateway.requests)
 
-    assert tried == [MOST_TRIES, MOST_TRIES + 1, MOST_TRIES + 2, MOST_TRIES + 3, MOST_TRIES + 4]
-    assert [(one.names, one.body.get("lost")) for one in gateway.told] == [(["d"], {"marks": 3}), (["e"], None)]
+    assert tried == [MOST_TRIES, MOST_TRIES + 1, down, down + 2, down + 3]
+    told = [(one.names, one.body.get("lost")) for one in gateway.told]
+    assert told == [(["d"], None), ([], {"marks": 3}), (["e"], None)]
     assert (sender.dropped, account.untold()) == (3, {})
 
 
@@ -177,12 +178,23 @@ def test_nothing_is_tried_again_as_the_process_ends() -> None:
     assert gateway.requests == 4
 
 
+def test_gateway_that_knows_nothing_of_losses_takes_the_marks(nothing_lost: None) -> None:
+    with heard_gateway(statuses=lambda number: 400 if number in (0, 2) else 200) as gateway:
+        sender = sender_to(gateway.origin)
+        for name in ("a", "b"):
+            sender.put("", tool(name))
+            assert sender.flush(GUARD_S)
+
+    assert gateway.names == ["b"]
+    assert account.untold() == {"marks": 1}
+
+
 def test_gateway_that_answered_again_is_tried_as_often_as_before() -> None:
     answers_at = MOST_TRIES, 2 * MOST_TRIES
     with heard_gateway(statuses=lambda number: 200 if number in answers_at else 500) as gateway:
         sender = sender_to(gateway.origin)
         for name in ("a", "b", "c"):
-            sender.put("", tool(name))
+            sender.put(name, tool(name))
             assert sender.flush(GUARD_S)
 
     assert gateway.names == ["b", "c"]
