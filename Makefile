@@ -106,8 +106,8 @@ test-data: environment ## replay and convert the published traces whole, with th
 
 INPUTS ?= 1000000
 fuzz: environment ## feed so many damaged inputs (INPUTS) to every reader of trace formats and every dialect
-	$(python) scripts/fuzz_readers.py --inputs $(INPUTS)
-	$(python) scripts/fuzz_dialects.py --inputs $(INPUTS)
+	PYTHONPATH=tests $(python) -m scripts.fuzz.readers --inputs $(INPUTS)
+	PYTHONPATH=tests $(python) -m scripts.fuzz.dialects --inputs $(INPUTS)
 
 CALLS ?= 100000
 soak: environment ## let so many hostile requests (CALLS) pass the gateway, and kill it now and then; see docs/reliability.md

@@ -1,41 +1,25 @@
 from __future__ import annotations
 
-import importlib.util
-import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from transcripts import TRANSCRIPTS, Transcript
 
 from rotoscope.recorder import Exchange, Recorder
 from rotoscope.traces.journal_files import JournalWriter
+from scripts.fuzz import dialects
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "fuzz_dialects.py"
 DIALECTS = sorted({transcript.dialect for transcript in TRANSCRIPTS} | {"embeddings"})
 
 
-@pytest.fixture
-def fuzz() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("fuzz_dialects", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = signal.getsignal(signal.SIGALRM)
-    spec.loader.exec_module(module)
-    signal.signal(signal.SIGALRM, module._raise_hangs)
-    yield module
-    signal.signal(signal.SIGALRM, before)
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_damaged_requests_and_answers_hurt_nobody(dialect: str, fuzz: ModuleType, tmp_path: Path) -> None:
-    assert fuzz.fuzz(dialect, 300, 1, tmp_path) == 0
+def test_damaged_requests_and_answers_hurt_nobody(dialect: str, tmp_path: Path) -> None:
+    assert dialects.fuzz(dialect, 300, 1, tmp_path) == 0
 
 
-def test_a_recorder_that_changes_bytes_is_found_and_its_input_kept(fuzz: ModuleType, tmp_path: Path) -> None:
+def test_a_recorder_that_changes_bytes_is_found_and_its_input_kept(tmp_path: Path) -> None:
     class Forgetful(Exchange):
         def chunk(self, data: bytes, *, at_s: float) -> bytes:
             return data[1:]
@@ -52,14 +36,14 @@ def test_a_recorder_that_changes_bytes_is_found_and_its_input_kept(fuzz: ModuleT
         ) -> Exchange:
             return Forgetful(body)
 
-    assert fuzz.fuzz("chat", 20, 1, tmp_path, begin=lambda: Careless(JournalWriter(BytesIO()))) > 0
+    assert dialects.fuzz("chat", 20, 1, tmp_path, begin=lambda: Careless(JournalWriter(BytesIO()))) > 0
     assert list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("transcript", [x for x in TRANSCRIPTS if x.answer != x.forwarded], ids=lambda x: x.name)
-def test_only_usage_may_be_withheld(transcript: Transcript, fuzz: ModuleType) -> None:
+def test_only_usage_may_be_withheld(transcript: Transcript) -> None:
     answer, forwarded = transcript.answer, transcript.forwarded
 
-    assert fuzz._is_same_answer(answer, forwarded, is_whole=True, may_withhold=True)
-    assert not fuzz._is_same_answer(answer, forwarded, is_whole=True, may_withhold=False)
-    assert not fuzz._is_same_answer(answer.replace(b"usage", b"other"), forwarded, is_whole=True, may_withhold=True)
+    assert dialects._is_same_answer(answer, forwarded, is_whole=True, may_withhold=True)
+    assert not dialects._is_same_answer(answer, forwarded, is_whole=True, may_withhold=False)
+    assert not dialects._is_same_answer(answer.replace(b"usage", b"other"), forwarded, is_whole=True, may_withhold=True)

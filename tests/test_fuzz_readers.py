@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import importlib.util
-import signal
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from format_samples import SAMPLES
@@ -12,21 +8,7 @@ from format_samples import SAMPLES
 from rotoscope.traces.formats.recognise import read_source
 from rotoscope.traces.formats.registry import Format, all_formats
 from rotoscope.traces.formats.source import Source
-
-SCRIPT = Path(__file__).parents[1] / "scripts" / "fuzz_readers.py"
-
-
-@pytest.fixture
-def fuzz() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("fuzz_readers", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = signal.getsignal(signal.SIGALRM)
-    spec.loader.exec_module(module)
-    signal.signal(signal.SIGALRM, module._raise_hangs)
-    yield module
-    signal.signal(signal.SIGALRM, before)
+from scripts.fuzz import readers
 
 
 def test_every_format_has_samples_and_they_are_what_they_are_called() -> None:
@@ -38,15 +20,15 @@ def test_every_format_has_samples_and_they_are_what_they_are_called() -> None:
 
 
 @pytest.mark.parametrize("known", all_formats(), ids=lambda known: known.name)
-def test_damaged_files_give_traces_or_one_clear_error(known: Format, fuzz: ModuleType, tmp_path: Path) -> None:
-    assert fuzz.fuzz(known, 300, 1, tmp_path) == 0
+def test_damaged_files_give_traces_or_one_clear_error(known: Format, tmp_path: Path) -> None:
+    assert readers.fuzz(known, 300, 1, tmp_path) == 0
 
 
-def test_a_reader_that_breaks_is_found_and_its_input_kept(fuzz: ModuleType, tmp_path: Path) -> None:
+def test_a_reader_that_breaks_is_found_and_its_input_kept(tmp_path: Path) -> None:
     def broken(source: Source, fidelity: object) -> list[object]:
         raise KeyError("x")
 
     known = Format(name="weka", title="", told_by="", looks_like=lambda head: False, read=broken, suffix="")  # type: ignore[arg-type]
 
-    assert fuzz.fuzz(known, 20, 1, tmp_path) > 0
+    assert readers.fuzz(known, 20, 1, tmp_path) > 0
     assert list(tmp_path.iterdir())

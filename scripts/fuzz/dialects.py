@@ -1,7 +1,7 @@
 """Feed damaged requests and answers, cut anywhere, to every dialect of the recorder: no traceback, no byte changed.
 
-    python scripts/fuzz_dialects.py --inputs 1000000            # all dialects, so many inputs each
-    python scripts/fuzz_dialects.py --inputs 20000 --dialect gemini --seed 7
+    PYTHONPATH=tests python -m scripts.fuzz.dialects --inputs 1000000            # all dialects, so many inputs each
+    PYTHONPATH=tests python -m scripts.fuzz.dialects --inputs 20000 --dialect gemini --seed 7
 
 Inputs are the transcripts of the tests after a few random edits: of bytes, of events, and of values inside the JSON. One
 recorder hears some of them and then builds its trace. An input that makes the recorder fail, that changes a byte of
@@ -11,34 +11,25 @@ the script fail. A run is repeated by its seed.
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
-import logging
 import random
 import re
-import signal
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import orjson
+from transcripts import TRANSCRIPTS, Transcript
 
 from rotoscope.recorder import Exchange, Recorder
 from rotoscope.traces.journal_files import JournalWriter
+from scripts.fuzz.attempts import FAILED, attempts, keep, outcome_of, run
+from scripts.fuzz.damage import change_value, cut, edit_bytes, edited
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from transcripts import TRANSCRIPTS, Transcript
-
-LIMIT_S = 5.0
-"""Transcripts are a few kilobytes and are heard in a millisecond: whatever takes this long hangs."""
-MOST_FAILURES = 10
-"""A dialect that failed so often is given up."""
 RUN_INPUTS = 30
 """A recorder hears so many inputs."""
 EMBEDDING = Transcript(
@@ -65,10 +56,6 @@ _EVENT_END = re.compile(rb"\r\n\r\n|\n\r?\n|\r\r\n?")
 _LEAD = re.compile(rb"(?:[\r\n]|:[^\r\n]*[\r\n])*")
 
 
-class Hangs(Exception):
-    """Raised into a recorder that takes too long."""
-
-
 class Heard:
     """A recorder, and how many inputs it has heard."""
 
@@ -78,66 +65,40 @@ class Heard:
 
 
 def main() -> int:
-    arguments = _arguments()
-    logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGALRM, _raise_hangs)
-    failures = 0
-    for dialect in sorted(SAMPLES):
-        if arguments.dialect in (None, dialect):
-            failures += fuzz(dialect, arguments.inputs, arguments.seed, arguments.out)
-    return 1 if failures else 0
+    return run(__doc__, "dialect", sorted(SAMPLES), fuzz)
 
 
 def fuzz(dialect: str, inputs: int, seed: int, out: Path, *, begin: Callable[[], Recorder] | None = None) -> int:
     """Feed so many inputs to one dialect and print the outcomes; return how many failed."""
-    chance = random.Random(f"{dialect} {seed}")
-    outcomes: Counter[str] = Counter()
     begin = begin or _recorder
-    failures, chunks = 0, 0
-    began = time.perf_counter()
-    heard = Heard(begin())
-    for number in range(inputs):
+    heard, chunks = Heard(begin()), 0
+
+    def attempt(number: int, chance: random.Random) -> str:
+        nonlocal heard, chunks
         if heard.inputs == RUN_INPUTS:
             heard = Heard(begin())
         heard.inputs += 1
         given = damaged(chance.choice(SAMPLES[dialect]), chance)
-        cut = list(_chunks(given.answer, chance))
-        chunks += len(cut)
-        outcome = _outcome(given, cut, heard, chance)
-        if outcome.startswith("FAILED"):
-            failures += 1
+        pieces = list(_chunks(given.answer, chance))
+        chunks += len(pieces)
+        outcome = outcome_of(lambda: _hear(given, pieces, heard, chance))
+        if outcome.startswith(FAILED):
             heard = Heard(begin())
-            _keep(out, f"{dialect}-{seed}-{number}", given, outcome)
-        outcomes[outcome.partition(":")[0]] += 1
-        if failures == MOST_FAILURES:
-            break
-    elapsed_s = time.perf_counter() - began
-    shown = ", ".join(f"{times:,} {outcome}" for outcome, times in sorted(outcomes.items()))
-    print(f"{dialect}: {outcomes.total():,} inputs in {chunks:,} chunks in {elapsed_s:.0f} s: {shown}", flush=True)
-    return failures
+            keep(out, _files(f"{dialect}-{seed}-{number}", given, outcome), outcome)
+        return outcome
+
+    return attempts(dialect, inputs, seed, attempt, beside=lambda: f" in {chunks:,} chunks")
 
 
 def _recorder() -> Recorder:
     return Recorder(JournalWriter(io.BytesIO()), key=bytes(32))
 
 
-def _outcome(given: Transcript, chunks: list[bytes], heard: Heard, chance: random.Random) -> str:
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
-    try:
-        return _hear(given, chunks, heard, chance)
-    except Hangs:
-        return "FAILED: takes too long"
-    except Exception as error:  # noqa: BLE001 - that none comes is what is tested
-        return f"FAILED: {type(error).__name__}: {error}"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 def _hear(given: Transcript, chunks: list[bytes], heard: Heard, chance: random.Random) -> str:
     recorder = heard.recorder
     exchange = recorder.request(given.path, given.body, at_s=float(heard.inputs))
     if not _is_same_request(exchange, given.body):
-        return "FAILED: the request was changed"
+        return f"{FAILED}: the request was changed"
     exchange.response(given.status, at_s=heard.inputs + 0.1, content_type=given.content_type)
     forwarded = b"".join(exchange.chunk(chunk, at_s=heard.inputs + 0.2) for chunk in chunks)
     ending = chance.choice((exchange.end, exchange.end, exchange.end, exchange.cancelled, exchange.failed))
@@ -147,12 +108,12 @@ def _hear(given: Transcript, chunks: list[bytes], heard: Heard, chance: random.R
     if not _is_same_answer(
         given.answer, forwarded, is_whole=is_whole, may_withhold=exchange.upstream_body != given.body
     ):
-        return "FAILED: the answer was changed"
+        return f"{FAILED}: the answer was changed"
     if heard.inputs == RUN_INPUTS:
         recorder.close()
     failed = [trouble for trouble in recorder.trouble if "failed" in trouble or "could not" in trouble]
     if failed:
-        return f"FAILED: {failed[0]}"
+        return f"{FAILED}: {failed[0]}"
     return "recorded" if exchange.recorded else "passed on"
 
 
@@ -205,33 +166,14 @@ def damaged(sample: Transcript, chance: random.Random) -> Transcript:
     which = chance.random()
     body, answer, status, kind = sample.body, sample.answer, sample.status, sample.content_type
     if which < 0.5:
-        body = _edited(body, chance)
+        body = edited(body, chance, EDITS)
     if which > 0.3:
-        answer = _edited(answer, chance)
+        answer = edited(answer, chance, EDITS)
     if chance.random() < 0.05:
         status = chance.choice((0, 200, 204, 302, 400, 429, 500, 529))
     if chance.random() < 0.05:
         kind = chance.choice(("", "text/event-stream", "application/json", "text/plain", "x"))
     return replace(sample, body=body, answer=answer, status=status, content_type=kind)
-
-
-def _edited(data: bytes, chance: random.Random) -> bytes:
-    for _ in range(chance.choice((1, 1, 1, 2, 3, 4))):
-        data = chance.choice(EDITS)(data, chance)
-    return data
-
-
-def _edit_bytes(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data) + 1)
-    stop = min(place + chance.choice((0, 1, 1, 3, 20)), len(data))
-    inserted = chance.choice(
-        (b"", b"", chance.randbytes(1), b"\xff", b"\x00", b"\r", b"\n", b"\n\n", b": x\n", b"data:", b"{", b"]", b'"')
-    )
-    return data[:place] + inserted + data[stop:]
-
-
-def _cut(data: bytes, chance: random.Random) -> bytes:
-    return data[: chance.randrange(len(data) + 1)]
 
 
 def _edit_events(data: bytes, chance: random.Random) -> bytes:
@@ -263,64 +205,24 @@ def _edit_values(data: bytes, chance: random.Random) -> bytes:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return data
-    places = list(_places(document))
-    if places:
-        _change(*chance.choice(places), chance)
+    change_value(document, chance, names=("x", "", "type", "index", "id", "usage", "error", "delta"), values=VALUES)
     lines[place] = head + mark + json.dumps(document, ensure_ascii=chance.random() < 0.5).encode(errors="replace")
     return b"\n".join(lines)
 
 
-def _change(container: Any, key: Any, chance: random.Random) -> None:
-    match chance.randrange(6):
-        case 0:
-            del container[key]
-        case 1 if isinstance(container, dict):
-            container[chance.choice(("x", "", "type", "index", "id", "usage", "error", "delta"))] = chance.choice(
-                VALUES
-            )
-        case 1 | 2 if isinstance(container, list):
-            container.insert(key, container[key])
-        case _:
-            container[key] = chance.choice(VALUES)
-
-
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    items = (
-        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
-    )
-    for key, item in items:
-        yield value, key
-        yield from _places(item)
-
-
-EDITS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    *(_edit_values,) * 6,
-    *(_edit_events,) * 3,
-    *(_edit_bytes,) * 2,
-    _cut,
+_edit_bytes = partial(
+    edit_bytes, written=(b"\xff", b"\x00", b"\r", b"\n", b"\n\n", b": x\n", b"data:", b"{", b"]", b'"')
 )
+EDITS = (*(_edit_values,) * 6, *(_edit_events,) * 3, *(_edit_bytes,) * 2, cut)
 
 
-def _keep(out: Path, name: str, given: Transcript, outcome: str) -> None:
-    out.mkdir(parents=True, exist_ok=True)
+def _files(name: str, given: Transcript, outcome: str) -> dict[str, bytes]:
     kept = {"path": given.path, "status": given.status, "content_type": given.content_type, "outcome": outcome}
-    (out / f"{name}.json").write_text(json.dumps(kept))
-    (out / f"{name}.request").write_bytes(given.body)
-    (out / f"{name}.answer").write_bytes(given.answer)
-    print(f"{out / name}: {outcome}", flush=True)
-
-
-def _raise_hangs(_signal: int, _frame: FrameType | None) -> None:
-    raise Hangs
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=20_000, help="how many for each dialect")
-    parser.add_argument("--dialect", choices=sorted(SAMPLES), help="only this one")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("fuzz-failures"), help="where failing inputs are kept")
-    return parser.parse_args()
+    return {
+        f"{name}.json": json.dumps(kept).encode(),
+        f"{name}.request": given.body,
+        f"{name}.answer": given.answer,
+    }
 
 
 if __name__ == "__main__":
