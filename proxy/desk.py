@@ -3,7 +3,8 @@
     GET  health          status, version and counts
     GET  runs            the open runs, by the names of their traces to be
     POST marks           what an agent tells of itself (`marks_desk.py`)
-    POST runs/NAME/end   end a named run, write its trace and tell the name of its file
+    POST runs/NAME/end   end a named run, write its trace and tell the name of its file; where agents of it are at work,
+                         as they tell, it ends with the last of them, and at once when it is asked again
 
 No answer holds a name that a client gave, or anything of a call.
 """
@@ -78,6 +79,8 @@ def _open_runs(runs: Runs) -> list[dict[str, Any]]:
 
 
 async def _end(runs: Runs, name: str) -> web.Response:
+    if runs.is_to_go_on(name):
+        return _json({"trace": None, "calls": 0, "failed": False, "at_work": True}, status=202)
     finished = await runs.end(name)
     if finished is None:
         return gateway_error(404, "no run of this name is open")
@@ -86,5 +89,5 @@ async def _end(runs: Runs, name: str) -> web.Response:
     return _json({"trace": trace, "calls": calls, "failed": bool(finished.trouble)})
 
 
-def _json(content: dict[str, Any]) -> web.Response:
-    return web.Response(body=orjson.dumps(content), content_type="application/json")
+def _json(content: dict[str, Any], status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(content), status=status, content_type="application/json")

@@ -126,6 +126,7 @@ async def take_marks(request: web.BaseRequest, runs: Runs, *, run: str, port: st
     is_here = is_loopback(request.remote or "")
     taken = take(found, batch, received_s, is_here=is_here)
     runs.marks += taken
+    runs.was_told(found)
     return web.Response(body=orjson.dumps({"taken": taken}), content_type="application/json")
 
 
@@ -151,6 +152,11 @@ def take(run: Run, batch: Batch, received_s: float, *, is_here: bool) -> int:
     teller.offset_s = min(teller.offset_s, behind_s)
     run.recorder.mark([mark.told(teller.offset_s) for mark in batch.marks])
     run.lost.update(batch.lost)
+    for mark in batch.marks:
+        if isinstance(mark, _Branch):
+            run.at_work.add(mark.region)
+        elif isinstance(mark, _Join):
+            run.at_work.discard(mark.region)
     return len(batch.marks)
 
 

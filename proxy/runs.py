@@ -2,6 +2,7 @@
 
 Decided by, in this order: our header `x-rotoscope-run`, `/run/NAME` in the path, the session that the client names in its
 own headers or in the body, the port. A run ends when nothing came for it for so long, when somebody ends it by name, or with the gateway.
+Where its agents tell that some of them are still at work, it ends when those are done, or when it is ended once more.
 Names and sessions are held in memory while their run is open, and nowhere else.
 """
 
@@ -103,6 +104,23 @@ class Runs:
         """End the run of a name and write its trace; None when it is not open."""
         key = RunKey("name", name)
         return await self._end(key) if key in self._open else None
+
+    def is_to_go_on(self, name: str) -> bool:
+        """Whether the run of a name is not to end yet, as agents of it are at work; it ends when the last is done.
+
+        Who asks twice does not want to wait: then it is not.
+        """
+        run = self._open.get(RunKey("name", name))
+        if run is None or run.is_ending or not run.at_work:
+            return False
+        run.is_ending = True
+        return True
+
+    def was_told(self, run: RecordedRun) -> None:
+        """Begin to end a run that only waited for its last agents, where these are done."""
+        if run.is_ending and not run.at_work:
+            for key in [key for key, one in self._open.items() if one is run]:
+                self._begin_to_end(key)
 
     async def end_all(self) -> list[Finished]:
         """End all runs; they wait together, and are written and returned oldest first, those that ended now."""

@@ -59,6 +59,10 @@ class Run:
     last_s: float = 0.0
     """When the last request came or ended, or something was told, on the gateway's clock."""
     tellers: dict[str, Teller] = field(default_factory=dict, repr=False)
+    at_work: set[str] = field(default_factory=set, repr=False)
+    """Fan-outs, and agents below agents, that were told to have begun and not to be over."""
+    is_ending: bool = False
+    """Whether it ends as soon as nothing of it is at work."""
     lost: Counter[Loss] = field(default_factory=Counter)
     """What those who tell of its agents say that they lost or did not end."""
     when_quiet: Callable[[], None] | None = field(default=None, repr=False)

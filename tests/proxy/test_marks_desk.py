@@ -294,3 +294,52 @@ def test_gateway_with_a_token_wants_it_here_too(tmp_path: Path) -> None:
         assert (await told(client, batch_of(TOOL), Origin="https://example.com"))[0] == 401
 
     played(tmp_path, play, door=Door(TOKEN))
+
+
+async def asked(client: aiohttp.ClientSession, branch: str) -> None:
+    await (await client.post(f"/run/one{CHAT}", json=WHOLE, headers={"x-rotoscope-branch": branch})).read()
+
+
+async def ended_by_name(client: aiohttp.ClientSession) -> tuple[int, Any]:
+    async with client.post("/_rotoscope/runs/one/end") as answer:
+        return answer.status, await answer.json()
+
+
+def test_a_run_with_an_agent_at_work_behind_its_outermost_one_stays_open_until_that_is_done(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, stood: Stood) -> None:
+        await asked(client, "a")
+        await told(client, batch_of(BRANCH | {"start_s": 10.0}), path=f"/run/one{MARKS}")
+        assert await ended_by_name(client) == (202, {"trace": None, "calls": 0, "failed": False, "at_work": True})
+        await asked(client, "b")
+        await asked(client, "b")
+        assert len(stood.runs.open) == 1
+        tool = TOOL | {"thread": "b", "start_s": 10.5, "end_s": 11.0}
+        await told(client, batch_of(tool, JOIN | {"end_s": 12.0}, batch=1), path=f"/run/one{MARKS}")
+        assert stood.runs.open == []
+
+    (finished,) = played(tmp_path, play)
+
+    assert finished.trace is not None
+    assert [call.branch for call in finished.trace.calls()] == [None, (0, 0), (0, 0)]
+    assert [x.branch for x in finished.trace.events if isinstance(x, ToolCall)] == [(0, 0)]
+    assert [path.name for path in tmp_path.iterdir()] == ["run-0001.trace.json"]
+
+
+def test_a_run_with_agents_at_work_ends_at_once_when_it_is_ended_again(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, stood: Stood) -> None:
+        await asked(client, "a")
+        await told(client, batch_of(BRANCH), path=f"/run/one{MARKS}")
+        assert (await ended_by_name(client))[0] == 202
+        assert await ended_by_name(client) == (200, {"trace": "run-0001.trace.json", "calls": 1, "failed": False})
+        assert stood.runs.open == []
+
+    assert len(played(tmp_path, play)) == 1
+
+
+def test_a_run_whose_agents_are_done_ends_when_it_is_ended(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, _: Stood) -> None:
+        await asked(client, "a")
+        await told(client, batch_of(BRANCH, JOIN), path=f"/run/one{MARKS}")
+        assert (await ended_by_name(client))[0] == 200
+
+    assert len(played(tmp_path, play)) == 1
