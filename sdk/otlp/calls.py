@@ -84,7 +84,7 @@ class ModelCall:
             status=spellings.status_of(span),
             response_id=spellings.response_id_of(span),
             previous_response=spellings.previous_response_of(span),
-            conversation=spellings.conversation_of(span),
+            conversation=f"{spellings.conversation_of(span)} {spellings.agent_of(span)}".strip(),
         )
 
     @property

@@ -1,7 +1,7 @@
 """What spans say of model calls, tools and agents, in all the spellings that instrumentations have.
 
 GenAI conventions old and new, OpenInference, Traceloop (OpenLLMetry), Langfuse and Logfire, read from what these really
-write; Vercel's AI SDK, read from what its documentation and its own tests say. What is said here of a call is numbers and closed sets; its content is read in `content.py`.
+write; Vercel's AI SDK, Claude Code, vLLM and SGLang, read from what is public of them. What is said here of a call is numbers and closed sets; its content is read in `content.py`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ _VERCEL: dict[str, Kind] = {
     "ai.toolCall": "tool",
 }
 """Of Vercel's AI SDK, whose other spans stand around these."""
+_CLAUDE_CODE: dict[str, Kind] = {"llm_request": "call", "tool": "tool"}
 
 _OF_CALLS = ("gen_ai.usage.", "gen_ai.prompt.", "gen_ai.completion.", "gen_ai.input.messages", "llm.token_count.")
 """How attributes begin that only calls have; other requests name a model too."""
@@ -70,6 +71,7 @@ _MODEL = (
     "langfuse.observation.model.name",
     "llm.request.model",
     "ai.model.id",
+    "model",
 )
 _PROMPT = (
     "gen_ai.usage.input_tokens",
@@ -126,13 +128,14 @@ _FIRST_CHUNK_S = (
     "gen_ai.latency.time_to_first_token",
 )
 """The last is of vLLM and SGLang, which tell spans of what they serve."""
-_FIRST_CHUNK_MS = "ai.response.msToFirstChunk"
+_FIRST_CHUNK_MS = ("ai.response.msToFirstChunk", "ttft_ms")
 _FIRST_EVENTS = ("First Token Stream Event", "gen_ai.content.completion.chunk", "llm.content.completion.chunk")
 _FINISH = (
     "gen_ai.response.finish_reasons",
     "llm.finish_reason",
     "gen_ai.completion.0.finish_reason",
     "ai.response.finishReason",
+    "stop_reason",
 )
 _CONVERSATION = (
     "gen_ai.conversation.id",
@@ -141,8 +144,8 @@ _CONVERSATION = (
     "traceloop.association.properties.session_id",
     "traceloop.association.properties.thread_id",
 )
-_TOOL_NAME = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "ai.toolCall.name")
-_TOOL_CALL_ID = ("gen_ai.tool.call.id", "ai.toolCall.id")
+_TOOL_NAME = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "ai.toolCall.name", "tool_name")
+_TOOL_CALL_ID = ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_use_id")
 _FINISH_REASONS = {
     "stop": ("stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"),
     "length": ("length", "max_tokens", "max_output_tokens", "incomplete"),
@@ -165,12 +168,18 @@ def kind_of(span: Span) -> Kind:
         (span.text("traceloop.span.kind").lower(), _TRACELOOP),
         (span.text("llm.request.type"), _OPERATIONS),
         (span.text("ai.operationId"), _VERCEL),
+        (_claude_code(span), _CLAUDE_CODE),
     ]
     for name, kinds in told:
         if name in kinds:
             return kinds[name]
     is_told = any(name for name, _ in told)
     return "call" if not is_told and any(name.startswith(_OF_CALLS) for name in span.attributes) else "other"
+
+
+def _claude_code(span: Span) -> str:
+    """Return the type of a span of Claude Code, whose attributes have names that others may use for something else."""
+    return span.text("span.type") if span.name.startswith("claude_code.") else ""
 
 
 def is_text(span: Span) -> bool:
@@ -185,6 +194,11 @@ def model_of(span: Span) -> str:
 def conversation_of(span: Span) -> str:
     """Return the conversation or session that a span names; empty where it names none."""
     return span.text(*_CONVERSATION)
+
+
+def agent_of(span: Span) -> str:
+    """Return which agent of a session a call names as its own; empty where it names none."""
+    return span.text("agent_id") if _claude_code(span) else ""
 
 
 def tool_name_of(span: Span) -> str:
@@ -239,7 +253,8 @@ def keeps_reasoning(span: Span) -> bool:
 
 def first_ns_of(span: Span) -> int | None:
     """Return when the first piece of an answer came, where that is told."""
-    for name, unit_ns in (*((name, 1e9) for name in _FIRST_CHUNK_S), (_FIRST_CHUNK_MS, 1e6)):
+    units = {**dict.fromkeys(_FIRST_CHUNK_S, 1e9), **dict.fromkeys(_FIRST_CHUNK_MS, 1e6)}
+    for name, unit_ns in units.items():
         told = span.attributes.get(name)
         if isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told * unit_ns < 1e15:
             return _within(span, span.start_ns + round(told * unit_ns))
@@ -306,6 +321,8 @@ def _finish_reason(told: Any) -> str:
 def usage_of(span: Span) -> Usage:
     """Return what was counted of a call: the prompt with what was cached of it, the output with reasoning."""
     attributes = span.attributes
+    if _claude_code(span):
+        return _usage_of_claude_code(attributes)
     prompt, cached, written = (_count(attributes, names) for names in (_PROMPT, _CACHED, _WRITTEN))
     completion, reasoning = (_count(attributes, names) for names in (_COMPLETION, _REASONING))
     beside = (cached or 0) + (written or 0)
@@ -321,6 +338,18 @@ def usage_of(span: Span) -> Usage:
     if usage.completion_tokens is not None and (usage.reasoning_tokens or 0) > usage.completion_tokens:
         return replace(usage, completion_tokens=usage.completion_tokens + (usage.reasoning_tokens or 0))
     return usage
+
+
+def _usage_of_claude_code(attributes: Attributes) -> Usage:
+    """Read counts under names of their own, which mean what they do in an answer of Anthropic."""
+    names = {
+        "input": "input",
+        "output": "output",
+        "cache_read": "cache_read_input",
+        "cache_creation": "cache_creation_input",
+    }
+    told = {f"{theirs}_tokens": integer(attributes.get(f"{own}_tokens")) for own, theirs in names.items()}
+    return messages_usage(told)
 
 
 def _raw_usage(raw: dict[str, Any]) -> Usage:

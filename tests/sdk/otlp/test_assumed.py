@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from otlp_spans import Span, agent, calls_of, chat, tool, trace_of
+from otlp_spans import Span, agent, calls_of, chat, span, tool, trace_of
 
 from rotoscope.sdk.otlp import aspects
 from rotoscope.traces.formats.fidelity import Fidelity
@@ -119,6 +119,18 @@ def test_a_conversation_goes_on_in_another_agent_and_trace() -> None:
     calls = calls_of(*tops, *(chat(100 + 50 * n, 10, told, at=(2 * n, 2 * n + 1), parent=tops[n]) for n in (0, 1)))
 
     assert referents(calls) == [(None, 0), (0, 110)]
+
+
+def test_agents_of_one_session_of_claude_code_are_conversations_of_their_own() -> None:
+    told = {"session.id": "one", "span.type": "llm_request", "output_tokens": 10}
+    spans = [
+        span({**told, "input_tokens": length, **agent_id}, at=(at, at + 1), name="claude_code.llm_request")
+        for at, (length, agent_id) in enumerate(
+            [(100, {}), (150, {"agent_id": "a"}), (200, {}), (250, {"agent_id": "a"})]
+        )
+    ]
+
+    assert [call.prefix.of for call in calls_of(*spans)] == [None, None, 0, 1]
 
 
 def test_agents_are_conversations_of_their_own() -> None:

@@ -63,6 +63,38 @@ def test_kinds_of_spans_are_told_in_every_spelling(told: dict[str, str], kind: s
     assert spellings.kind_of(span_of(told)) == kind
 
 
+CLAUDE_CODE = {
+    "session.id": "a session",
+    "span.type": "llm_request",
+    "model": "a-model",
+    "input_tokens": 5000,
+    "output_tokens": 1200,
+    "cache_read_tokens": 2000,
+    "cache_creation_tokens": 96,
+    "stop_reason": "tool_use",
+    "ttft_ms": 500,
+}
+
+
+def test_a_request_of_claude_code_counts_as_anthropic_does() -> None:
+    found = span_of(CLAUDE_CODE, name="claude_code.llm_request")
+
+    assert spellings.kind_of(found) == "call"
+    assert spellings.model_of(found) == "a-model"
+    assert spellings.usage_of(found) == Usage(7096, 1200, 2000, None)
+    assert spellings.finish_reasons_of(found) == ["tool_calls"]
+    assert spellings.first_ns_of(found) == START_NS + 1_500_000_000
+    assert spellings.kind_of(span_of(CLAUDE_CODE, name="something else")) == "other"
+
+
+def test_a_tool_of_claude_code_has_its_name_and_the_id_by_which_it_was_asked_for() -> None:
+    told = {"span.type": "tool", "tool_name": "Bash", "tool_use_id": "toolu_1"}
+    found = span_of(told, name="claude_code.tool")
+
+    assert spellings.kind_of(found) == "tool"
+    assert (spellings.tool_name_of(found), spellings.tool_call_id_of(found)) == ("Bash", "toolu_1")
+
+
 def test_counting_tokens_is_no_call() -> None:
     assert spellings.kind_of(span_of({"openinference.span.kind": "LLM"}, name="messages.count_tokens")) == "other"
 
