@@ -30,14 +30,10 @@ from examples.chat import Ask, add_options, at_least_one, connected, told_why_no
 from examples.json_answers import json_in
 from rotoscope import parallel, trace_agent
 
+from .prompts import ANSWER, CHECK, FINISH, GRADE, PLAN
 from .tools import read, search
 
 HERE = Path(__file__).parent
-PLAN, GRADE, ANSWER = ((HERE / f"{name}.md").read_text(encoding="utf-8") for name in ("plan", "grade", "answer"))
-CHECK = (
-    "Check the answer: is each sentence supported by the document that it names, and is the whole question answered?"
-)
-FINISH = "Write the final answer."
 QUERY_LIMIT = 4
 
 

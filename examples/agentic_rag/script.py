@@ -19,7 +19,7 @@ from examples.chance import chance
 from examples.corpus.library import terms
 from rotoscope.replayer.simulator.model import Answer, ModelRequest
 
-from .agent import ANSWER, CHECK, FINISH, GRADE, PLAN
+from .prompts import ANSWER, CHECK, FINISH, GRADE, PLAN
 
 HERE = Path(__file__).parent
 RELEVANT = 0.25

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 from asked_models import Asked
 
-from examples.agentic_rag.agent import CHECK, FINISH, GRADE, PLAN, Researcher, verdict
+from examples.agentic_rag.agent import Researcher, verdict
+from examples.agentic_rag.prompts import CHECK, FINISH, GRADE, PLAN
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
 
 QUESTION = "How long was the longest aqueduct of Rome, and how wide is the lens of a lighthouse?"

@@ -7,7 +7,8 @@ import pytest
 from asked_models import Asked
 
 from examples.agentic_rag import script
-from examples.agentic_rag.agent import CHECK, GRADE, PLAN, Researcher, verdict
+from examples.agentic_rag.agent import Researcher, verdict
+from examples.agentic_rag.prompts import CHECK, GRADE, PLAN
 from examples.agentic_rag.tools import library
 from examples.tasks import load_tasks
 from rotoscope.replayer.simulator.model import Message, ModelRequest
