@@ -27,7 +27,10 @@ def recorded(folder: Path, handler: Callable[[web.Request], object], ask: Callab
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_retries_of_a_client_are_attempts_of_one_call(tmp_path: Path, is_stream: bool) -> None:
+def test_retries_of_a_client_are_attempts_of_one_call(
+    tmp_path: Path, is_stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.001)  # seconds, where no server says how long
     statuses = iter([429, 500, 0, 200])
 
     async def answer(request: web.Request) -> web.StreamResponse:

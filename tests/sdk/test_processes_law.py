@@ -49,11 +49,13 @@ def begin(how):
         child()
 
 @trace_agent
-def parent(how, leads):
+def parent(*hows):
     ask()
-    if leads:
-        os.environ |= current_run().environment()
-    begin(how)
+    for how in hows:
+        if how == "lead":
+            os.environ |= current_run().environment()
+        else:
+            begin(how)
     ask()
 
 if __name__ == "__main__":
@@ -61,7 +63,7 @@ if __name__ == "__main__":
         child()
     else:
         instrument(folder=sys.argv[1], tokenizer="none")
-        parent(sys.argv[2], sys.argv[3] == "leads")
+        parent(*sys.argv[2:])
 """
 
 
@@ -80,35 +82,29 @@ def origin() -> Iterator[str]:
         yield origin
 
 
-def run(folder: Path, origin: str, *options: str) -> list[Trace]:
+def run(folder: Path, origin: str, *hows: str) -> list[Trace]:
     """Return the traces of a run, where no journal is left."""
     program = folder / "program.py"
     program.write_text(PROGRAM)
-    command = [sys.executable, str(program), str(folder / "results"), *options]
+    command = [sys.executable, str(program), str(folder / "results"), *hows]
     done = subprocess.run(command, env={**os.environ, "ORIGIN": origin}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert list((folder / "results").glob("*.journal.jsonl")) == []
     return traces_in(folder / "results")
 
 
-@pytest.fixture(scope="module")
-def in_one_process(tmp_path_factory: pytest.TempPathFactory, origin: str) -> Any:
-    """What is recorded where the other agent is no process."""
-    folder = tmp_path_factory.mktemp("one")
-    (trace,) = run(folder, origin, "here", "")
-    assert [call.completion_tokens for call in trace.calls()] == [5] * 4
-    assert any(isinstance(event, ToolCall) for event in trace.events)
-    return without_times(trace, folder)
+def test_what_agents_of_other_processes_do_is_recorded_as_in_one(tmp_path: Path, origin: str) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
 
+    (in_one,) = run(one, origin, "here", "here", "here")
+    (in_others,) = run(other, origin, "fork", "lead", "spawn", "subprocess")
 
-@pytest.mark.parametrize(("how", "leads"), [("fork", ""), ("spawn", "leads"), ("subprocess", "leads")])
-def test_what_agents_of_another_process_do_is_recorded_alike(
-    tmp_path: Path, origin: str, in_one_process: Any, how: str, leads: str
-) -> None:
-    (trace,) = run(tmp_path, origin, how, leads)
-
-    assert without_times(trace, tmp_path) == in_one_process
+    assert without_times(in_others, tmp_path) == without_times(in_one, tmp_path)
+    assert [call.completion_tokens for call in in_one.calls()] == [5] * 8
+    assert sum(isinstance(event, ToolCall) for event in in_one.events) == 3
 
 
 def test_a_process_that_is_not_led_is_beside_all_agents(tmp_path: Path, origin: str) -> None:
-    assert sorted(len(list(trace.calls())) for trace in run(tmp_path, origin, "spawn", "")) == [2, 2]
+    assert sorted(len(list(trace.calls())) for trace in run(tmp_path, origin, "spawn")) == [2, 2]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -33,6 +33,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(marks, max_size=5), st.integers(0, 1 << 40), times)
 def test_what_is_written_is_read(told: list[Mark], number: int, now_s: float) -> None:
     batch = read_batch(batch_of(told, teller="t", number=number, now_s=now_s))
@@ -41,6 +42,7 @@ def test_what_is_written_is_read(told: list[Mark], number: int, now_s: float) ->
     assert (batch.teller, batch.batch, batch.now_s) == ("t", number, now_s)
 
 
+@settings(max_examples=50)
 @given(marks, times)
 def test_times_are_moved_and_nothing_else(mark: Mark, later_s: float) -> None:
     [read] = read_batch(batch_of([mark], teller="t", number=0, now_s=0.0)).marks
@@ -50,6 +52,7 @@ def test_times_are_moved_and_nothing_else(mark: Mark, later_s: float) -> None:
     assert moved == replace(mark, **{name: at_s + later_s for name, at_s in times_of.items()})
 
 
+@settings(max_examples=50)
 @given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
 def test_anything_else_is_refused_and_nothing_worse(body: bytes) -> None:
     with pytest.raises(ValidationError):

@@ -24,6 +24,7 @@ from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import Trace
 
 
+@settings(max_examples=40)
 @given(traces())
 def test_the_trace_is_made_of_its_spans_again(trace: Trace) -> None:
     spans = spans_of(trace)
@@ -32,7 +33,7 @@ def test_the_trace_is_made_of_its_spans_again(trace: Trace) -> None:
     assert trace_of_spans(spans[::-1]).trace == trace
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(corpora(), st.sampled_from(span_formats("2026-01-31T09:00:00Z")), st.booleans())
 def test_a_file_gives_its_traces_again_with_their_places(drawn: list[Trace], out: Writable, on_one_clock: bool) -> None:
     members = on_a_clock(drawn) if on_one_clock else [Member(name="", trace=trace) for trace in drawn]
@@ -53,6 +54,7 @@ def on_a_clock(drawn: list[Trace]) -> list[Member]:
     ]
 
 
+@settings(max_examples=40)
 @given(traces())
 def test_ids_are_unique_and_each_parent_stands_before_its_children(trace: Trace) -> None:
     spans = spans_of(trace)
@@ -68,6 +70,7 @@ def test_ids_are_unique_and_each_parent_stands_before_its_children(trace: Trace)
     assert {len(span.span_id) for span in spans} == {8}
 
 
+@settings(max_examples=40)
 @given(traces())
 def test_every_span_and_event_lies_within_its_parent(trace: Trace) -> None:
     spans = spans_of(trace)
@@ -80,6 +83,7 @@ def test_every_span_and_event_lies_within_its_parent(trace: Trace) -> None:
     assert spans[0].end_ns == lasts_ns(trace)
 
 
+@settings(max_examples=40)
 @given(traces())
 def test_a_span_has_the_times_that_the_trace_knows(trace: Trace) -> None:
     by_event = {span.attributes.get(names.EVENT): span for span in spans_of(trace)}
@@ -92,6 +96,7 @@ def test_a_span_has_the_times_that_the_trace_knows(trace: Trace) -> None:
             assert by_event[index].end_ns - by_event[index].start_ns == duration_ms * 1e6
 
 
+@settings(max_examples=40)
 @given(traces())
 def test_spans_hold_no_word_that_is_not_of_a_closed_set_or_a_dense_id(trace: Trace) -> None:
     for word in words_of(spans_of(trace)):
