@@ -30,9 +30,9 @@ TWIN_QUESTION = f"How far is it from Ghent to Antwerp, {IN_USER}?"
 LONG_QUESTION = f"Count without end, for {IN_USER}."
 REFUSED_QUESTION = f"Please refuse this twice, please: 17. Then tell me the time, {IN_USER}."
 TOOL_S = 0.02
+"""How long each tool takes."""
 APART_S = float(os.environ.get("CLIENT_APART_S", "0"))
 """How long after the first of two equal conversations the second begins."""
-"""How long each tool takes."""
 
 
 def weather(town: str) -> str:

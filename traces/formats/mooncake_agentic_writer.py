@@ -19,6 +19,7 @@ from rotoscope.traces.formats.mooncake_writer import (
     ALWAYS_LOST,
     CUT,
     LENGTHS,
+    NO_CALL_AFTER,
     STARTS,
     TIMES,
     WHOLE,
@@ -44,7 +45,6 @@ UNTIMED_TOOLS = Aspect(
 FROM_START = Aspect(
     "branches from the start of a trace that never join", "approximated", "as runs of their own", unit="branches"
 )
-NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
 MEANWHILE = Aspect("tools and waits", "lost", "they lie beside branches that join before the next call", unit="events")
 WRITE_ASPECTS = (
     *(

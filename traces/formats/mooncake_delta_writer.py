@@ -20,12 +20,19 @@ from rotoscope.traces.assume_growth import assume_growth
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.forest import Forest
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
-from rotoscope.traces.formats.mooncake_sessions_writer import gaps_before
+from rotoscope.traces.formats.mooncake_sessions_writer import (
+    DELAYS,
+    FIRST_TIMES,
+    SESSIONS,
+    TOOLS,
+    gaps_before,
+)
 from rotoscope.traces.formats.mooncake_writer import (
     ALWAYS_LOST,
     CUT,
     EMPTY,
     LENGTHS,
+    NO_CALL_AFTER,
     OUTPUTS,
     STARTS,
     TIMES,
@@ -46,7 +53,6 @@ LATER = Aspect("later turns", "kept", "as what they add to the prompt and answer
 ASSUMED = Aspect(
     "later turns", "approximated", "assumed to hold the answer before, since the prompt grew by it", unit="turns"
 )
-SESSIONS = Aspect("sessions", "kept", unit="sessions")
 PARTED = Aspect(
     "sessions",
     "approximated",
@@ -54,13 +60,9 @@ PARTED = Aspect(
     unit="sessions",
 )
 APART = Aspect("common prefixes", "lost", "a prompt that begins a session shares what a later turn of another added")
-FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns follow from the delays")
-DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
 NO_DELAYS = Aspect("gaps between turns", "lost", "another session begins; its time is kept where it is known", "gaps")
-TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
 LOST_TOOLS = Aspect("tools", "lost", "another session begins after them", unit="tools")
 NO_OUTPUTS = Aspect("reuse of outputs", "lost", "of prompts that begin a session; block ids are of prompts alone")
-NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
 WRITE_ASPECTS = (
     *(LENGTHS, EMPTY, LATER, ASSUMED, WHOLE, CUT, APART, SESSIONS, PARTED, TIMES, FIRST_TIMES, STARTS),
     *(DELAYS, NO_DELAYS, TOOLS, LOST_TOOLS, NO_CALL_AFTER, NO_OUTPUTS),

@@ -21,6 +21,7 @@ from rotoscope.traces.formats.mooncake_writer import (
     CUT,
     EMPTY,
     LENGTHS,
+    NO_CALL_AFTER,
     STARTS,
     TIMES,
     WHOLE,
@@ -46,7 +47,6 @@ FIRST_TIMES = Aspect("arrival times", "approximated", "those of later turns foll
 DELAYS = Aspect("gaps between turns", "kept", "as delays", unit="gaps")
 TOOLS = Aspect("tools", "approximated", "as delays before the next turn", unit="tools")
 LINES = Aspect("branches", "approximated", "calls of branches follow one another")
-NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
 WRITE_ASPECTS = (
     *(
         LENGTHS,

@@ -37,6 +37,7 @@ CACHED = Aspect("cached tokens that servers reported", "lost")
 SYSTEM = Aspect("which shared prefixes are system prompts", "lost", unit="traces")
 OTHERS = Aspect("messages, embeddings and dropped caches", "lost", unit="events")
 
+NO_CALL_AFTER = Aspect("tools and waits", "lost", "no call of their branch follows", unit="events")
 OUTPUTS = Aspect("reuse of outputs", "lost", "block ids are of prompts alone")
 DOMAINS = Aspect("cache domains", "lost", "they only have no block ids in common")
 

@@ -16,9 +16,9 @@ from rotoscope.traces.formats.mooncake_agentic import IN_LINE, OTHER_WAITS
 from rotoscope.traces.formats.mooncake_agentic_writer import (
     FROM_START,
     MEANWHILE,
-    NO_CALL_AFTER,
     write_mooncake_agentic,
 )
+from rotoscope.traces.formats.mooncake_writer import NO_CALL_AFTER
 from rotoscope.traces.model import DropKvCache, ParallelEnd, ParallelStart, ToolCall
 
 
