@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.registry import Format, Head
+from rotoscope.traces.formats.heads import Head
+from rotoscope.traces.formats.registry import Format
 from rotoscope.traces.formats.source import Source
 
 

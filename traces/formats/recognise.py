@@ -12,7 +12,8 @@ from pathlib import Path
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, read_manifest
 from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.registry import Format, Head, all_formats, format_of
+from rotoscope.traces.formats.heads import Head
+from rotoscope.traces.formats.registry import Format, all_formats, format_of
 from rotoscope.traces.formats.source import Source, opened
 from rotoscope.traces.model import Trace
 

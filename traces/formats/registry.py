@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.formats import heads
 from rotoscope.traces.formats.fidelity import Fidelity
-from rotoscope.traces.formats.source import HEAD_BYTES, Source
+from rotoscope.traces.formats.heads import Head
+from rotoscope.traces.formats.source import Source
 from rotoscope.traces.model import FORMAT_NAME, Trace
 from rotoscope.traces.reader import loads, looks_like_ours
 from rotoscope.traces.writer import dumps
@@ -34,22 +35,6 @@ class WriteCorpus(Protocol):
     """Yield the pieces of a file that holds many traces; `block_size` is for formats that have blocks."""
 
     def __call__(self, members: Sequence[Member], fidelity: Fidelity, *, block_size: int) -> Iterator[bytes]: ...
-
-
-@dataclass(frozen=True)
-class Head:
-    """The beginning of a file, and the keys of its first JSON object as far as it shows them."""
-
-    data: bytes
-
-    @cached_property
-    def keys(self) -> frozenset[str]:
-        return frozenset(_keys(self.data))
-
-    @property
-    def may_go_on(self) -> bool:
-        """Whether what is not seen here may come later."""
-        return len(self.data) >= HEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,50 +159,6 @@ def _write_trtllm(trace: Trace, fidelity: Fidelity, *, block_size: int) -> bytes
     return write_trace(trace, fidelity)
 
 
-def _looks_like_trtllm(head: Head) -> bool:
-    return "events" in head.keys and (b'"event_type"' in head.data or not head.may_go_on)
-
-
-def _looks_like_weka(head: Head) -> bool:
-    return "requests" in head.keys and (b'"hash_ids"' in head.data or "block_size" in head.keys)
-
-
-def _looks_like_dynamo(head: Head) -> bool:
-    return not head.keys.isdisjoint(("event", "event_type")) and _DYNAMO.search(head.data) is not None
-
-
-def _looks_like_tracelab(head: Head) -> bool:
-    return {"session_id", "input_tokens_total"} <= head.keys
-
-
-def _looks_like_tracelab_csv(head: Head) -> bool:
-    first = head.data.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
-    columns = set(first.replace(b" ", b"").strip().split(b","))
-    return {b"round_idx", b"prefix_len", b"input_len", b"output_len"} <= columns
-
-
-def _looks_like_vcr(head: Head) -> bool:
-    """Tell the meta line with a record behind it, or a record."""
-    keys = head.keys == {"meta"} or {"prompt_tokens", "output_tokens", "ttft_ms"} <= head.keys
-    return keys and b'"ttft_ms"' in head.data
-
-
-def _looks_like_plays(head: Head) -> bool:
-    return {"schema", "hash_id_scope"} <= head.keys or ("schema" in head.keys and _PLAYS.search(head.data) is not None)
-
-
-_PLAYS = re.compile(rb'"schema"\s*:\s*"dynamo\.agentic_mooncake"')
-_DYNAMO = re.compile(rb'"schema"\s*:\s*"dynamo\.(request|agent)\.trace\.')
-
-
-def _looks_like_mooncake(head: Head) -> bool:
-    """Tell rows with lengths, and AIPerf's with text in their place, which are refused by name when they are read."""
-    keys = head.keys
-    has_text = "text_input" in keys or ("payload" in keys and "timestamp" in keys)
-    has_messages = "messages" in keys and not keys.isdisjoint(("output_length", "delay", "session_id"))
-    return not keys.isdisjoint(("input_length", "input_tokens")) or has_text or has_messages
-
-
 _OURS = re.compile(rb'"format"\s*:\s*\{[^{}]*"%b"' % re.escape(FORMAT_NAME.encode()))
 """No content can look like it: quotes within strings are escaped."""
 
@@ -235,7 +176,7 @@ FORMATS: tuple[Format, ...] = (
         name="trtllm",
         title="TensorRT-LLM",
         told_by="`events` with `event_type`",
-        looks_like=_looks_like_trtllm,
+        looks_like=heads.is_trtllm,
         read=_read_trtllm,
         suffix=".trace.json",
         write_trace=_write_trtllm,
@@ -244,7 +185,7 @@ FORMATS: tuple[Format, ...] = (
         name="weka",
         title="Weka",
         told_by="`requests` with `hash_ids`, one session or one a line",
-        looks_like=_looks_like_weka,
+        looks_like=heads.is_weka,
         read=_reader("weka", "read"),
         suffix=".json",
         write_trace=_trace_writer("weka_writer", "write_trace"),
@@ -254,7 +195,7 @@ FORMATS: tuple[Format, ...] = (
         name="dynamo",
         title="Dynamo request trace",
         told_by="`schema` with a name that begins with `dynamo.request.trace` or `dynamo.agent.trace`",
-        looks_like=_looks_like_dynamo,
+        looks_like=heads.is_dynamo,
         read=_reader("dynamo", "read"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("dynamo_writer", "write_corpus"),
@@ -264,7 +205,7 @@ FORMATS: tuple[Format, ...] = (
         name="tracelab",
         title="TraceLab",
         told_by="`session_id` and `input_tokens_total`",
-        looks_like=_looks_like_tracelab,
+        looks_like=heads.is_tracelab,
         read=_reader("tracelab", "read"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("tracelab_writer", "write_corpus"),
@@ -273,7 +214,7 @@ FORMATS: tuple[Format, ...] = (
         name="tracelab-csv",
         title="TraceLab replay CSV",
         told_by="the columns `round_idx`, `prefix_len`, `input_len` and `output_len`",
-        looks_like=_looks_like_tracelab_csv,
+        looks_like=heads.is_tracelab_csv,
         read=_reader("tracelab_csv", "read"),
         suffix=".csv",
         write_corpus=_corpus_writer("tracelab_csv_writer", "write_corpus"),
@@ -282,7 +223,7 @@ FORMATS: tuple[Format, ...] = (
         name="vcr",
         title="vllm-vcr",
         told_by="`meta` alone in the first line, or `prompt_tokens`, `output_tokens` and `ttft_ms`",
-        looks_like=_looks_like_vcr,
+        looks_like=heads.is_vcr,
         read=_reader("vcr", "read"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("vcr_writer", "write_corpus"),
@@ -300,7 +241,7 @@ FORMATS: tuple[Format, ...] = (
         name="mooncake-agentic-v2",
         title="agentic Mooncake version 2",
         told_by="`schema` with the name `dynamo.agentic_mooncake`, or `schema` and `hash_id_scope`",
-        looks_like=_looks_like_plays,
+        looks_like=heads.is_plays,
         read=_reader("mooncake_plays", "read_plays"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("mooncake_plays_writer", "write_plays"),
@@ -310,7 +251,7 @@ FORMATS: tuple[Format, ...] = (
         name="mooncake-agentic",
         title="agentic Mooncake",
         told_by="as Mooncake, with `request_id`",
-        looks_like=lambda head: "request_id" in head.keys and _looks_like_mooncake(head),
+        looks_like=lambda head: "request_id" in head.keys and heads.is_mooncake(head),
         read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("mooncake_agentic_writer", "write_mooncake_agentic"),
@@ -320,7 +261,7 @@ FORMATS: tuple[Format, ...] = (
         name="mooncake-delta",
         title="Mooncake with sessions of increments",
         told_by="as Mooncake, with `is_delta`",
-        looks_like=lambda head: "is_delta" in head.keys and _looks_like_mooncake(head),
+        looks_like=lambda head: "is_delta" in head.keys and heads.is_mooncake(head),
         read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("mooncake_delta_writer", "write_mooncake_delta"),
@@ -330,7 +271,7 @@ FORMATS: tuple[Format, ...] = (
         name="mooncake-sessions",
         title="Mooncake with sessions",
         told_by="as Mooncake, with `session_id`",
-        looks_like=lambda head: "session_id" in head.keys and _looks_like_mooncake(head),
+        looks_like=lambda head: "session_id" in head.keys and heads.is_mooncake(head),
         read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("mooncake_sessions_writer", "write_mooncake_sessions"),
@@ -340,7 +281,7 @@ FORMATS: tuple[Format, ...] = (
         name="mooncake",
         title="Mooncake",
         told_by="`input_length`, or `input_tokens`",
-        looks_like=_looks_like_mooncake,
+        looks_like=heads.is_mooncake,
         read=_reader("mooncake", "read_mooncake"),
         suffix=".jsonl",
         write_corpus=_corpus_writer("mooncake_writer", "write_mooncake"),
@@ -348,24 +289,3 @@ FORMATS: tuple[Format, ...] = (
     ),
 )
 """In the order in which they are tried."""
-
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:]', re.DOTALL)
-"""A string, which the end of the head may cut, a bracket or a colon."""
-
-
-def _keys(head: bytes) -> Iterator[str]:
-    """Yield the keys of the first JSON object of a file as far as its head shows them."""
-    if not head.lstrip().startswith(b"{"):
-        return
-    depth, text = 0, b""
-    for match in _TOKEN.finditer(head):
-        token = match.group()
-        if token in (b"{", b"["):
-            depth += 1
-        elif token in (b"}", b"]"):
-            depth -= 1
-            if depth == 0:
-                return
-        elif token == b":" and depth == 1:
-            yield text.strip(b'"').decode("utf-8", "replace")
-        text = token

@@ -18,7 +18,8 @@ from rotoscope.sdk.otlp.format import FORMAT
 from rotoscope.sdk.otlp.reading import read_spans
 from rotoscope.sdk.otlp.spans import Span
 from rotoscope.traces.errors import TraceError
-from rotoscope.traces.formats.registry import Head, format_of
+from rotoscope.traces.formats.heads import Head
+from rotoscope.traces.formats.registry import format_of
 from rotoscope.traces.formats.source import HEAD_BYTES, Source
 
 AGENT = agent(at=(0, 9))
