@@ -109,7 +109,6 @@ class Alone:
         """Let the process that was begun record, in one that was forked off it."""
         if self._is_closed:
             return
-        atexit.unregister(self.close)
         self._is_closed = True
         self._lock = threading.RLock()  # what the garbage collector closes in the midst of it may come back here
         self._ending.clear()

@@ -26,6 +26,7 @@ from rotoscope.sdk import account, kept_here
 from rotoscope.sdk.alone import Alone
 from rotoscope.sdk.keepers import RunAlone
 from rotoscope.sdk.outgoing import Request
+from rotoscope.sdk.uplinks import KeptElsewhere, Uplink
 from rotoscope.traces.journal_files import read_journal
 
 
@@ -102,6 +103,29 @@ def test_a_run_ends_once_however_often_it_is_ended(
 
     assert caplog.messages == []
     assert len(traces_in(tmp_path)) == 1
+
+
+def test_what_another_process_told_before_a_run_ended_is_in_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+    with recorded_alone(tmp_path) as alone:
+        run = alone.begin_run()
+        assert alone._downlinks is not None
+        monkeypatch.setattr(alone._downlinks, "_keeper_of", lambda name: may_go_on.wait(2) and alone._keeper_of(name))
+        uplink = Uplink(alone._downlinks.address)
+        call = KeptElsewhere(uplink, run.name).call(
+            CHAT, json.dumps(WHOLE).encode(), headers={}, at_s=1.0, asks_usage=False
+        )
+        assert call is not None
+        call.response(200, "application/json", 2.0)
+        call.chunk(json.dumps(chat_answer()).encode(), 2.0)
+        call.end(3.0)
+        threading.Timer(0.02, may_go_on.set).start()
+        run.end()
+        uplink.begin_anew()
+
+    assert calls_in(tmp_path) == [1]
 
 
 def test_nothing_begins_behind_the_end(tmp_path: Path) -> None:
