@@ -304,8 +304,9 @@ def _vercel(span: Span) -> Said:
     """Read what Vercel's AI SDK sent to a model and got of it."""
     attributes = span.attributes
     asked = _dicts(json_of(attributes.get("ai.prompt.messages")))
-    text = attributes.get("ai.response.text", attributes.get("ai.response.object"))
-    got = [{"type": "text", "text": text}] if text else []
+    told = (("reasoning", "reasoning"), ("text", "text"), ("text", "object"))
+    answered = ((kind, attributes.get(f"ai.response.{name}")) for kind, name in told)
+    got = [{"type": kind, "text": text} for kind, text in answered if text]
     got += [{"type": "tool-call", **call} for call in _dicts(json_of(attributes.get("ai.response.toolCalls")))]
     tools = attributes.get("ai.prompt.tools")
     return Said(

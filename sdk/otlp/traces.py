@@ -97,12 +97,14 @@ def _members_of_others(spans: Sequence[Span], fidelity: Fidelity) -> list[Member
     fidelity.note(aspects.CUT, sum(not span.has_all for span in spans if spellings.kind_of(span) == "call"))
     runs = find_runs(spans, with_answers(folded.calls), parents, fidelity)
     if not runs:
-        raise TraceError("expected spans of model calls, found none")
+        raise TraceError("expected spans of model calls, found none: gen_ai.operation.name or its like tells them")
     campaign = Campaign(id=derived_id(FORMAT, "campaign", *sorted({span.trace_id for span in spans})))
     ids = CorpusIds(campaign.id, random_ids())
     played = [one for run in runs if (one := _play(run, campaign, ids, fidelity)) is not None]
     if not played:
-        raise TraceError("expected model calls with usage or content, found none")
+        raise TraceError(
+            "expected model calls with usage or content, found none: `rotoscope record` counts what spans do not"
+        )
     return _on_one_clock(played)
 
 

@@ -134,7 +134,39 @@ def langfuse(messages: Sequence[Message], tools: Any, answer: Message, counts: t
     }
 
 
-SPELLINGS: dict[str, Spell] = {spell.__name__: spell for spell in (genai, openinference, traceloop, langfuse)}
+def vercel(messages: Sequence[Message], tools: Any, answer: Message, counts: tuple[int, int]) -> dict[str, Any]:
+    asked = [
+        {"toolCallId": call["id"], "toolName": call["function"]["name"], "input": call["function"]["arguments"]}
+        for call in answer.get("tool_calls", ())
+    ]
+    told: dict[str, Any] = {
+        "ai.operationId": "ai.generateText.doGenerate",
+        "ai.model.id": "m",
+        "ai.usage.inputTokens": counts[0],
+        "ai.usage.outputTokens": counts[1],
+        "ai.response.finishReason": "stop",
+        "ai.response.text": answer.get("content") or "",
+        "ai.response.reasoning": answer.get("reasoning_content") or "",
+        "ai.response.toolCalls": json.dumps(asked),
+        "ai.prompt.messages": json.dumps([_vercel_message(message) for message in messages]),
+    }
+    return told | ({"ai.prompt.tools": [json.dumps(tool) for tool in tools]} if tools else {})
+
+
+def _vercel_message(message: Message) -> dict[str, Any]:
+    if message["role"] == "tool":
+        result = {"type": "tool-result", "toolCallId": message["tool_call_id"], "output": message["content"]}
+        return {"role": "tool", "content": [result]}
+    content = [{"type": "reasoning", "text": message["reasoning_content"]}] if message.get("reasoning_content") else []
+    content += [{"type": "text", "text": message["content"]}] if message.get("content") else []
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        told = {"toolCallId": call["id"], "toolName": function["name"], "input": json.loads(function["arguments"])}
+        content.append({"type": "tool-call", **told})
+    return {"role": message["role"], "content": content}
+
+
+SPELLINGS: dict[str, Spell] = {spell.__name__: spell for spell in (genai, openinference, traceloop, langfuse, vercel)}
 
 
 @dataclass

@@ -147,8 +147,10 @@ def test_traces_of_one_file_are_runs_on_one_clock() -> None:
 
 
 def test_a_file_without_calls_is_refused() -> None:
-    with pytest.raises(TraceError, match=r"^spans.json: expected spans of model calls, found none$"):
+    with pytest.raises(TraceError, match=r"^spans.json: expected spans of model calls, found none: gen_ai.oper"):
         members_of(file_of(agent(at=(0, 1))))
+    with pytest.raises(TraceError, match=r"^spans.json: expected model calls with usage or content, found none: `roto"):
+        members_of(file_of(chat(None, None, at=(0, 1))))
 
 
 @pytest.mark.parametrize("name", ["otlp", "otlp-protobuf"])
