@@ -20,15 +20,14 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from typing import TypedDict
 
 from rotoscope.traces.errors import TraceError
+from rotoscope.traces.formats.agent_lines import Lanes, Line, Span, Turn, all_lines, set_extent
 from rotoscope.traces.model import (
     Branch,
-    Call,
     ParallelEnd,
     ParallelStart,
     TimeSource,
@@ -41,61 +40,6 @@ from rotoscope.traces.model import (
 
 DEEPEST_LINE = 64
 """No agent nests so deep; what does is damage."""
-_MOST_TOOL_NAMES = 10**6
-
-
-@dataclass(slots=True)
-class ToolNames:
-    """Pseudonyms of the tools of a file, in the order in which they are first met."""
-
-    known: dict[str | None, ToolName] = field(default_factory=dict)
-
-    def of(self, name: str | None) -> ToolName:
-        """Return the pseudonym of a name; those beyond a million share the last one."""
-        return self.known.setdefault(name, f"tool{min(len(self.known), _MOST_TOOL_NAMES - 1)}")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Turn:
-    """A call and when it was sent and answered, in milliseconds of the file's clock."""
-
-    call: Call
-    """Its branch, its conversation, its place in it and `at_ms` are set here."""
-    start_ms: float
-    end_ms: float
-    untimed_tools: tuple[ToolName, ...] = ()
-    """Tools that it asked for, where nothing tells when they ran."""
-    is_for_person: bool = False
-    """Whether it answers what a person wrote."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Span:
-    """A tool and when it ran."""
-
-    tool_name: ToolName
-    start_ms: float
-    end_ms: float
-    call: int | None = None
-    """The call whose answer asked for it, one of the same line."""
-    time_source: TimeSource = "client"
-
-
-@dataclass(slots=True, eq=False)
-class Line:
-    """What happens one after another in a session or sub-agent, and the lines that it started."""
-
-    turns: list[Turn] = field(default_factory=list)
-    """In the order of their calls, which is that of their starts."""
-    spans: list[Span] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
-    is_joined: bool = True
-    """False where it is known that its parent never waits for it."""
-    is_lane: bool = False
-    """Whether it goes on beside the calls of its parent, rather than being started by one of them."""
-    start_ms: float = 0.0
-    """Of everything on it and on what it started; set by `Timeline`, which leaves its own lines as they are."""
-    end_ms: float = 0.0
 
 
 @dataclass(slots=True)
@@ -120,7 +64,7 @@ class Timeline:
     def events(self) -> tuple[TraceEvent, ...]:
         """Return the events in the order of their times; raise TraceError where lines are nested too deeply."""
         root = self._in_lanes(self.root, 0)
-        starts = [turn.start_ms for line in _all_lines(root) for turn in line.turns]
+        starts = [turn.start_ms for line in all_lines(root) for turn in line.turns]
         self.start_ms = min(starts, default=0.0)
         _LineWriter(self, root, None, (), self.start_ms, self.start_ms).write()
         numbers = count()
@@ -135,7 +79,7 @@ class Timeline:
             raise TraceError(f"expected sessions nested at most {DEEPEST_LINE} deep, found more")
         inner = [self._in_lanes(one, depth + 1) for one in line.lines]
         self.forks += len(inner)
-        lanes = _Lanes(Line(is_joined=line.is_joined))
+        lanes = Lanes(Line(is_joined=line.is_joined))
         for turn in line.turns:
             lanes.add(turn)
         of_calls = {turn.call.call: lane for turn, lane in zip(line.turns, lanes.of_turns, strict=True)}
@@ -146,64 +90,15 @@ class Timeline:
             place = bisect_right(starts, one.start_ms)
             (lanes.of_turns[place - 1] if place else lanes.first).lines.append(one)
         for other in lanes.others:
-            _set_extent(other)
+            set_extent(other)
             self.overlapping += len(other.turns)
         lanes.first.lines += lanes.others
-        _set_extent(lanes.first)
+        set_extent(lanes.first)
         return lanes.first
 
     def since_start(self, at_ms: float) -> float:
         """Return a time of the run, rounded to microseconds."""
         return max(round(float(at_ms - self.start_ms), 3), 0.0)
-
-
-def _all_lines(line: Line) -> Iterator[Line]:
-    yield line
-    for inner in line.lines:
-        yield from _all_lines(inner)
-
-
-@dataclass(slots=True)
-class _Lanes:
-    """Deals the calls of a line to lanes, on each of which they follow one another.
-
-    A lane beside the first one is over when a call of the first one was sent after its end: it joins there.
-    """
-
-    first: Line
-    others: list[Line] = field(default_factory=list)
-    of_turns: list[Line] = field(default_factory=list)
-    """By turn."""
-    _open: list[tuple[float, int]] = field(default_factory=list)
-    """Those of the others that are not over, a heap by the end of their last call."""
-
-    def add(self, turn: Turn) -> None:
-        lane = self._lane_for(turn)
-        lane.turns.append(turn)
-        self.of_turns.append(lane)
-
-    def _lane_for(self, turn: Turn) -> Line:
-        last = self.of_turns[-1] if self.of_turns else self.first
-        if last.turns and _are_choices(last.turns[-1].call, turn.call):
-            return last
-        if not self.first.turns or self.first.turns[-1].end_ms <= turn.start_ms:
-            while self._open and self._open[0][0] <= turn.start_ms:
-                heappop(self._open)
-            return self.first
-        if self._open and self._open[0][0] <= turn.start_ms:
-            number = heappop(self._open)[1]
-        else:
-            number = len(self.others)
-            self.others.append(Line(is_lane=True))
-        heappush(self._open, (turn.end_ms, number))
-        return self.others[number]
-
-
-def _set_extent(line: Line) -> None:
-    """Set when a line started and ended, with all that it started."""
-    parts: list[Turn | Span | Line] = [*line.turns, *line.spans, *line.lines]
-    line.start_ms = min((part.start_ms for part in parts), default=0.0)
-    line.end_ms = max((part.end_ms for part in parts), default=0.0)
 
 
 @dataclass(slots=True)
@@ -388,10 +283,6 @@ def _take_ended(spans: list[Span], until_ms: float) -> list[Span]:
     while spans and spans[-1].end_ms <= until_ms:
         taken.append(spans.pop())
     return taken
-
-
-def _are_choices(call: Call, other: Call) -> bool:
-    return call.request is not None and call.request == other.request
 
 
 def _covers(span: Span, line: Line) -> bool:

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
-from rotoscope.traces.formats.agent_timeline import Line, Span, Timeline, ToolNames, Turn
+from rotoscope.traces.formats.agent_lines import Line, Span, ToolNames, Turn
+from rotoscope.traces.formats.agent_timeline import Timeline
 from rotoscope.traces.formats.dynamo_records import Records, Request, SessionId, Tool, read_records
 from rotoscope.traces.formats.dynamo_sessions import Run, Session, runs_of
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity

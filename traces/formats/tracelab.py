@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.forest import normalise
-from rotoscope.traces.formats.agent_timeline import Line, Span, Timeline, ToolNames, Turn
+from rotoscope.traces.formats.agent_lines import Line, Span, ToolNames, Turn
+from rotoscope.traces.formats.agent_timeline import Timeline
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import derived_id, trace_id_of
 from rotoscope.traces.formats.source import Source

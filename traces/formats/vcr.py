@@ -17,7 +17,8 @@ from dataclasses import replace
 
 from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
-from rotoscope.traces.formats.agent_timeline import Line, Timeline, Turn
+from rotoscope.traces.formats.agent_lines import Line, Turn
+from rotoscope.traces.formats.agent_timeline import Timeline
 from rotoscope.traces.formats.fidelity import Aspect, Fidelity
 from rotoscope.traces.formats.fields import derived_id
 from rotoscope.traces.formats.mooncake_rows import SourceRow

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rotoscope.replayer.schedule import Step, plan_session
 from rotoscope.testing import make_call, trace_of
 from rotoscope.traces import Call, ParallelEnd, ParallelStart, ToolCall, Trace, TraceError, Wait
-from rotoscope.traces.formats.agent_timeline import DEEPEST_LINE, Line, Span, Timeline, Turn
+from rotoscope.traces.formats.agent_lines import Line, Span, Turn
+from rotoscope.traces.formats.agent_timeline import DEEPEST_LINE, Timeline
 
 
 def turn(
