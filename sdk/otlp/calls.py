@@ -4,6 +4,7 @@
   then it is a loop around them. The innermost with usage counts; what it does not tell is taken from the outer one.
 - Two instrumentations may write the same call in two places, of two traces even: spans that overlap are the same where
   they tell of the same response or of the same words, and where one lies within the other if they tell of counts alone.
+  So are those of which neither tells how long the answer was, as it was left or failed.
 - Logfire ends the span of a streamed request when the answer begins, and tells of the rest in a span without length.
 """
 
@@ -245,6 +246,8 @@ def _signs(call: ModelCall) -> list[object]:
         signs.append((call.model, call.usage.prompt_tokens, call.usage.completion_tokens))
     if call.has_content:
         signs.append((call.model, repr(call.said.messages[-1].get("content"))))
+    if call.usage.completion_tokens is None:
+        signs.append((call.model, "cut"))
     return signs
 
 
@@ -254,6 +257,9 @@ def _is_same(one: ModelCall, other: ModelCall) -> bool:
         return one.response_id == other.response_id and _overlap(one, other)
     if one.has_content and other.has_content:
         return _says_alike(one, other) and _overlap(one, other)
+    if one.usage.completion_tokens is None and other.usage.completion_tokens is None:
+        prompts = {one.usage.prompt_tokens, other.usage.prompt_tokens} - {None}
+        return len(prompts) < 2 and _overlap(one, other)  # each hears of what was cut as long as it happens to
     return _is_within(one, other) or _is_within(other, one)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from otlp_spans import TRACE, Span, agent, chat, message, span, tool
 
 from rotoscope.sdk.otlp.calls import Folded, fold_calls
@@ -162,6 +163,22 @@ def test_a_stream_that_was_left_is_one_though_one_heard_more_of_it_and_longer() 
     found = folded([chat(None, None, left, at=(1, 3))], [span(heard, at=(2, 3.5), trace=OTHER)])
 
     assert len(found.calls) == 1
+
+
+@pytest.mark.parametrize("told", [{"gen_ai.response.id": "one"}, {}])
+def test_a_call_that_was_cut_is_one_though_its_spans_have_nothing_in_common(told: dict[str, Any]) -> None:
+    """As of Anthropic's client and Traceloop, of which one hears what the other does not."""
+    streamed = {"gen_ai.request.stream": True, **told}
+
+    (call,) = folded([chat(30, None, streamed, at=(1, 3))], [chat(None, None, said("Count."), at=(1.1, 3.5))]).calls
+
+    assert (call.usage.prompt_tokens, call.has_content) == (30, True)
+
+
+def test_calls_that_were_cut_are_two_where_their_prompts_are_or_one_did_not_see_both() -> None:
+    assert len(folded([chat(30, None, at=(1, 3))], [chat(31, None, at=(1.1, 3))]).calls) == 2
+    assert len(folded([chat(30, None, at=(1, 3)), chat(30, None, at=(1, 3))]).calls) == 2
+    assert len(folded([chat(30, None, at=(1, 3))], [chat(30, None, at=(4, 5))]).calls) == 2
 
 
 def test_a_call_is_one_though_only_one_instrumentation_has_its_usage() -> None:
