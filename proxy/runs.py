@@ -108,10 +108,10 @@ class Runs:
     def is_to_go_on(self, name: str) -> bool:
         """Whether the run of a name is not to end yet, as agents of it are at work; it ends when the last is done.
 
-        Who asks twice does not want to wait: then it is not.
+        Who asks twice does not want to wait: then it is not, and neither where it may have been lost that they are done.
         """
         run = self._open.get(RunKey("name", name))
-        if run is None or run.is_ending or not run.at_work:
+        if run is None or run.is_ending or not run.at_work or run.lost["marks"]:
             return False
         run.is_ending = True
         return True

@@ -91,13 +91,11 @@ class KeptHere:
             lateness.count()
 
         def begin() -> CallHere | None:
-            recorded.began(at_s)
             exchange = recorded.recorder.request(path, body, at_s=at_s, headers=headers, asks_usage=asks_usage)
             recorded.calls += exchange.recorded
             if exchange.listens:
                 self._calls.add(call := CallHere(self, exchange))
                 return call
-            recorded.ended(at_s)
             return None
 
         return self.take(begin, otherwise=None)
@@ -114,10 +112,9 @@ class KeptHere:
         """Count an answer that has begun."""
         self._recorded.answered += exchange.recorded and status == 200
 
-    def closed(self, call: CallHere, at_s: float) -> None:
-        """Count a request that is over."""
+    def closed(self, call: CallHere) -> None:
+        """Forget a call that is over."""
         self._calls.discard(call)
-        self._recorded.ended(at_s)
 
     def called(self) -> None:
         """Let texts of a call that is over be counted."""
@@ -187,23 +184,23 @@ class CallHere:
 
     def end(self, at_s: float) -> bytes:
         """Take in that it is whole and return what was still held back."""
-        return self._close(lambda: self._exchange.end(at_s=at_s), b"", at_s)
+        return self._close(lambda: self._exchange.end(at_s=at_s), b"")
 
     def failed(self, at_s: float) -> None:
         """Take in that no more will come."""
-        self._close(lambda: self._exchange.failed(at_s=at_s), None, at_s)
+        self._close(lambda: self._exchange.failed(at_s=at_s), None)
 
     def cancelled(self, at_s: float) -> None:
         """Take in that the client does not wait for the rest."""
-        self._close(lambda: self._exchange.cancelled(at_s=at_s), None, at_s)
+        self._close(lambda: self._exchange.cancelled(at_s=at_s), None)
 
-    def _close(self, act: Callable[[], T], otherwise: T, at_s: float) -> T:
+    def _close(self, act: Callable[[], T], otherwise: T) -> T:
         if self._is_closed:
             return otherwise
         self._is_closed = True
 
         def close() -> T:
-            self._run.closed(self, at_s)
+            self._run.closed(self)
             return act()
 
         result = self._run.take_for_call(close, otherwise=otherwise)

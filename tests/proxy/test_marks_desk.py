@@ -336,6 +336,15 @@ def test_a_run_with_agents_at_work_ends_at_once_when_it_is_ended_again(tmp_path:
     assert len(played(tmp_path, play)) == 1
 
 
+def test_a_run_of_which_marks_were_lost_waits_for_nobody(tmp_path: Path) -> None:
+    async def play(client: aiohttp.ClientSession, _: Stood) -> None:
+        await asked(client, "a")
+        await told(client, batch_of(BRANCH, lost={"marks": 1}), path=f"/run/one{MARKS}")
+        assert (await ended_by_name(client))[0] == 200
+
+    assert len(played(tmp_path, play)) == 1
+
+
 def test_a_run_whose_agents_are_done_ends_when_it_is_ended(tmp_path: Path) -> None:
     async def play(client: aiohttp.ClientSession, _: Stood) -> None:
         await asked(client, "a")

@@ -255,7 +255,11 @@ def test_nothing_of_ours_is_told_to_the_server(tmp_path: Path) -> None:
     assert [name for name in told if "rotoscope" in name or "trace" in name] == []
 
 
-def test_agents_that_run_at_once_are_runs_of_their_own(tmp_path: Path, origin: str) -> None:
+def test_agents_that_run_at_once_are_runs_of_their_own_whose_traces_are_written_beside_them(
+    tmp_path: Path, origin: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rotoscope")
+
     @trace_agent
     async def ask(times: int) -> None:
         async with httpx2.AsyncClient() as client:
@@ -269,6 +273,7 @@ def test_agents_that_run_at_once_are_runs_of_their_own(tmp_path: Path, origin: s
         asyncio.run(main())
 
     assert sorted(len(list(trace.calls())) for trace in traces_in(tmp_path)) == [1, 2, 3]
+    assert {record.threadName for record in caplog.records if "tokens" in record.message} == {"rotoscope-writing"}
 
 
 SCRIPT = """
