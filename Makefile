@@ -34,7 +34,7 @@ help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-21s %s\n' "$$target" "$$text"; done
 
 demo: environment ## record an agent, replay its trace and compare with the optimum
-	$(python) examples/demo.py
+	$(python) -m examples.demo
 
 test: environment ## check format, lint and types, then run the tests
 	$(python) -m ruff format --check

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 from openai import APIConnectionError, AsyncOpenAI, OpenAIError
 from openai.types.chat import (
@@ -17,6 +19,12 @@ from openai.types.chat import (
     ChatCompletionMessageParam,
     ChatCompletionToolParam,
 )
+
+from examples.programs import interruptible
+
+P = ParamSpec("P")
+REASON_LIMIT = 300
+"""Characters of a server's reason that a person is shown."""
 
 
 @dataclass
@@ -45,6 +53,13 @@ class Answer:
                 if piece.function is not None:
                     call.name += piece.function.name or ""
                     call.arguments += piece.function.arguments or ""
+
+    def readable(self) -> Answer:
+        """Return the answer with half characters, which cannot be written or sent, joined or replaced."""
+        self.text = whole_characters(self.text)
+        for call in self.calls.values():
+            call.id, call.name, call.arguments = map(whole_characters, (call.id, call.name, call.arguments))
+        return self
 
     def message(self) -> ChatCompletionMessageParam:
         """Return the answer as it stands in the conversation from now on."""
@@ -87,13 +102,34 @@ class Model:
         more: dict[str, object] = {} if self.seed is None else {"seed": self.seed}
         if tools:
             more["tools"] = list(tools)
-        if not self.stream:
-            return whole(await create(model=self.name, messages=messages, extra_body=more))
-        answer = Answer()
-        async with await create(model=self.name, messages=messages, extra_body=more, stream=True) as chunks:
-            async for chunk in chunks:
-                answer.add(chunk)
-        return answer
+        with understood():
+            if not self.stream:
+                return whole(await create(model=self.name, messages=messages, extra_body=more))
+            async with await create(model=self.name, messages=messages, extra_body=more, stream=True) as chunks:
+                return joined([chunk async for chunk in chunks])
+
+
+class NoAnswer(OpenAIError):
+    """Something answered that is no model with OpenAI's chat completions."""
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Raise NoAnswer where an answer has not the form of a chat completion; the client does not look."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise NoAnswer("what came back is no chat completion") from error
+
+
+def joined(chunks: Sequence[ChatCompletionChunk]) -> Answer:
+    """Put an answer together that came in pieces; a web page comes as none."""
+    if not chunks:
+        raise LookupError("no pieces")
+    answer = Answer()
+    for chunk in chunks:
+        answer.add(chunk)
+    return answer.readable()
 
 
 def whole(completion: ChatCompletion) -> Answer:
@@ -103,7 +139,12 @@ def whole(completion: ChatCompletion) -> Answer:
     for index, call in enumerate(message.tool_calls or []):
         if call.type == "function":
             answer.calls[index] = ToolCall(call.id, call.function.name, call.function.arguments)
-    return answer
+    return answer.readable()
+
+
+def whole_characters(text: str) -> str:
+    """Return a text in which surrogates are joined to a character, or replaced where they are alone."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def conversation(system: Path, user: str) -> list[ChatCompletionMessageParam]:
@@ -114,9 +155,26 @@ def conversation(system: Path, user: str) -> list[ChatCompletionMessageParam]:
     ]
 
 
+def agent(main: Callable[P, int]) -> Callable[P, int]:
+    """Let a program return 1 when its model cannot be asked, with a line that says why, and end well when interrupted."""
+
+    @interruptible
+    @wraps(main)
+    def run(*args: P.args, **kwargs: P.kwargs) -> int:
+        try:
+            return main(*args, **kwargs)
+        except OpenAIError as error:
+            print(told_why_not(error), file=sys.stderr)
+            return 1
+
+    return run
+
+
 def told_why_not(error: OpenAIError) -> str:
-    """Return what a person is told when the model cannot be asked."""
-    told = f"the model at {os.environ.get('OPENAI_BASE_URL') or 'its makers'} cannot be asked: {error}"
+    """Return what a person is told when the model cannot be asked, in one line."""
+    reason = " ".join(str(error).split())
+    reason = reason if len(reason) <= REASON_LIMIT else f"{reason[:REASON_LIMIT]}..."
+    told = f"the model at {os.environ.get('OPENAI_BASE_URL') or 'its makers'} cannot be asked: {reason}"
     if isinstance(error, APIConnectionError):
         told += " OPENAI_BASE_URL says where a model is; without one, put `python -m examples.offline --` in front"
     return told

@@ -9,15 +9,16 @@ The exit status is 1 when the replay does not reproduce what the server did for 
 
 from __future__ import annotations
 
+import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from examples.offline import serving
+from examples.programs import interruptible, run_command
 from rotoscope.replayer import metrics
 from rotoscope.replayer.metrics import Interval
 from rotoscope.replayer.options import ReplayOptions
@@ -65,6 +66,7 @@ class Loop:
     crowd: Summary
 
 
+@interruptible
 def main() -> int:
     """Run the demo with its defaults and return the exit status."""
     settings = Settings()
@@ -74,17 +76,17 @@ def main() -> int:
     except RotoscopeError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        return 130
     broken = broken_promises(loop)
     show(loop, settings, broken)
-    print(f"\ntrace, results and logs: {folder}")
+    print(f"\ntrace and results: {folder}")
     return 1 if broken else 0
 
 
 def run(folder: Path, settings: Settings) -> Loop:
     """Record the agent and replay its trace three times, all in front of one simulator; files go to the folder."""
-    with serving(folder, settings) as url:
+    options = ("--profile", PROFILE.name, "--speed", settings.speed)
+    told("serve", "--port", "0", *options, "--script", "examples.scripted_model:answer")
+    with serving(*options) as url:
         trace = record(folder, url, settings)
         alone = perform(trace, url, settings)
         again = perform(trace, url, settings)
@@ -92,33 +94,12 @@ def run(folder: Path, settings: Settings) -> Loop:
     return Loop(load(trace), alone, again, crowd)
 
 
-@contextmanager
-def serving(folder: Path, settings: Settings) -> Iterator[str]:
-    """Run the simulator with the scripted model and yield its URL."""
-    script = "examples.scripted_model:answer"
-    options = ("--port", "0", "--profile", PROFILE.name, "--speed", settings.speed, "--script", script)
-    told("serve", *options)
-    with (
-        (folder / "serve.log").open("w") as log,
-        subprocess.Popen((*ROTOSCOPE, "serve", *options), cwd=ROOT, stdout=subprocess.PIPE, stderr=log) as process,
-    ):
-        assert process.stdout is not None
-        try:
-            url = process.stdout.readline().decode().strip()
-            if not url:
-                raise RunFailed(f"the simulator did not start: {log.name} says why")
-            yield url
-        finally:
-            process.terminate()
-
-
 def record(folder: Path, url: str, settings: Settings) -> Path:
     """Record one run of the agent and return the file of its trace."""
-    options = ("--upstream", f"{url}/v1", "-o", str(folder), "--")
+    options = ("--upstream", url, "-o", str(folder), "--")
     agent = (*AGENT, "--seed", str(settings.seed))
     told("record", *options, "python", *agent)
-    command = (*ROTOSCOPE, "record", *options, sys.executable, *agent)
-    status = subprocess.run(command, check=False, cwd=ROOT).returncode
+    status = run_command((*ROTOSCOPE, "record", *options, sys.executable, *agent), os.environ)
     if status != 0:
         raise RunFailed(f"the agent ended with exit status {status}")
     return folder / "run-0001.trace.json"

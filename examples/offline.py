@@ -8,44 +8,65 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from examples.programs import interruptible, run_command
+from rotoscope.traces.errors import RotoscopeError, UnusableInput
 
 ROOT = Path(__file__).parents[1]
 LOOPBACK = "127.0.0.1"
 
 
+@interruptible
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve the scripted model, run the command in front of it and return its exit status."""
     options = parse_options(arguments)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that nothing is left running
-    with serving("--speed", options.speed, "--seed", str(options.seed)) as url:
-        try:
-            return subprocess.run(options.command, check=False, env=environment(url, os.environ)).returncode
-        except OSError as error:
-            print(f"the command cannot be run: {error}", file=sys.stderr)
-            return 127
-        except KeyboardInterrupt:
-            return 130
+    try:
+        with serving("--speed", options.speed, "--seed", str(options.seed)) as url:
+            print("the model is a script, and its times are simulated", file=sys.stderr, flush=True)
+            return run_command(options.command, environment(url, os.environ))
+    except RotoscopeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
 
 
 @contextmanager
 def serving(*options: str) -> Iterator[str]:
-    """Serve the scripted model on a free port and yield its base URL."""
+    """Serve the scripted model on a free port and yield its base URL; what the simulator complains of is shown at the end.
+
+    Raises UnusableInput, with the simulator's words, when it does not start.
+    """
     command = (sys.executable, "-m", "rotoscope", "serve", "--port", "0", "--script", "examples.scripted_model:answer")
-    with subprocess.Popen((*command, *options), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        TemporaryFile("a+", encoding="utf-8", errors="replace") as log,
+        subprocess.Popen(
+            (*command, *options),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the command, which may still have something to ask
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             url = process.stdout.readline().strip()
-            if not url:
-                raise SystemExit("the simulator did not start")
-            yield f"{url}/v1"
+            introduced = log.seek(0, os.SEEK_END)
+            if url:
+                yield f"{url}/v1"
         finally:
             process.terminate()
+            process.wait()
+        log.seek(introduced if url else 0)
+        said = log.read().strip()
+        if not url:
+            raise UnusableInput(said.removeprefix("error: ") or "the simulator did not start")
+        print(said, end="\n" if said else "", file=sys.stderr)
 
 
 def environment(url: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -51,7 +51,7 @@ def over_the_wire(agent: Any, model: Any, monkeypatch: pytest.MonkeyPatch, *argu
     async def run_it() -> int:
         async with simulated(model) as client:
             monkeypatch.setenv("OPENAI_BASE_URL", f"{client.url}/v1")
-            status: int = await agent.run(agent.parse_options(arguments))
+            status: int = await asyncio.to_thread(agent.main, arguments)
             return status
 
     return asyncio.run(run_it())

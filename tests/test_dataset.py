@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from rotoscope.traces import load
 from scripts.dataset import figures, tables
 from scripts.dataset.figures import Figures, figures_of
 from scripts.dataset.patterns import PATTERNS, RUNS
-from scripts.dataset.recording import Ended, trace_of
+from scripts.dataset.recording import Ended, status_of, trace_of
 from scripts.example_traces.table import FOLDER
 
 ROWS = figures.load()
@@ -21,6 +22,7 @@ def row(pattern: str = "react", run: int = 1, rate: float = 0.5, isl: tuple[int,
     return Figures(
         pattern=pattern,
         run=run,
+        reached_goal=True,
         isl=isl,
         osl=tuple(n // 10 for n in isl),
         tool_calls=1,
@@ -72,7 +74,7 @@ def test_a_published_trace_has_the_figures_of_its_run(path: Path) -> None:
     run = int(path.name.removeprefix("run-")[:2])
     (told,) = (one for one in ROWS if (one.pattern, one.run) == (path.parent.name, run))
 
-    found = figures_of(load(path), pattern=path.parent.name, run=run)
+    found = figures_of(load(path), pattern=path.parent.name, run=run, reached_goal=told.reached_goal)
 
     assert (sorted(found.isl), sorted(found.osl)) == (sorted(told.isl), sorted(told.osl))
     assert (found.hit_tokens, found.hit_tokens_cold) == (told.hit_tokens, told.hit_tokens_cold)
@@ -128,9 +130,16 @@ def test_a_run_that_was_cut_short_is_not_kept(status: int, stays: bool, tmp_path
     ended = Ended.told_in(f"rotoscope: [1 of 30] line 7, exit status {status}: 12 calls, 3 prompt tokens: {recorded}")
     assert ended is not None
 
-    ended.keep(tmp_path)
+    ended.keep(tmp_path, tmp_path)
 
-    assert trace_of(tmp_path, 7).exists() == stays
+    assert trace_of(tmp_path, 7).exists() == status_of(tmp_path, 7).exists() == stays
+
+
+def test_runs_that_reached_their_goal_are_counted() -> None:
+    table = tables.goals([row(), replace(row(), reached_goal=False), *others()])
+
+    assert "| `react` | 2 | 1 |" in table
+    assert "| `agentic_rag` | 1 | 1 |" in table
 
 
 def test_the_article_is_told_as_it_is_printed() -> None:

@@ -7,7 +7,7 @@ import pytest
 from clients.scripted_server import Script
 from tiktoken import Encoding
 
-from examples.react.script import FAULTS
+from examples.react.ideas import STANDING
 from rotoscope.replayer.simulator.model import Answer, Message, ModelRequest, ToolCall
 from rotoscope.replayer.simulator.output import Limits, plan_output
 from rotoscope.replayer.simulator.template import render
@@ -80,7 +80,7 @@ def test_a_sub_agent_is_told_by_its_task(programmer: Script) -> None:
     last = programmer(request(task, *(asked, Message("tool", "...")) * 2))
 
     assert [len(first.tool_calls), len(second.tool_calls), len(last.tool_calls)] == [2, 2, 0]
-    assert next(fault.cause for fault in FAULTS if fault.module == "sharing") in last.text
+    assert next(fault.cause for fault in STANDING if fault.module == "sharing") in last.text
 
 
 def test_who_offers_no_tools_gets_a_title_or_a_summary(programmer: Script) -> None:

@@ -15,18 +15,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from openai import OpenAIError
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel
 
 from examples import tasks
-from examples.chat import Ask, add_options, at_least_one, connected, told_why_not
+from examples.chat import Ask, add_options, agent, at_least_one, connected
 from examples.json_answers import json_in
 from rotoscope import parallel, trace_agent
 
@@ -161,19 +159,16 @@ def verdict(answer: str, documents: Mapping[str, str], known: str) -> str:
 
 async def run(options: argparse.Namespace) -> int:
     """Answer the question of the options; return 0 when the answer is right and cites what was read, else 1."""
-    try:
-        async with connected(options) as ask:
-            researcher = Researcher(ask, options.task["question"], options.rounds)
-            answer = await researcher.work()
-    except OpenAIError as error:
-        print(told_why_not(error), file=sys.stderr)
-        return 1
+    async with connected(options) as ask:
+        researcher = Researcher(ask, options.task["question"], options.rounds)
+        answer = await researcher.work()
     print(answer.strip() or "no answer")
     wrong = verdict(answer, researcher.documents, options.task["answer"])
     print(wrong or "the answer is right and cites what was read")
     return 1 if wrong else 0
 
 
+@agent
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent and return its exit status."""
     parser = argparse.ArgumentParser(

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from openai import OpenAIError
-
 from examples import chat, tasks
 from examples.chat import Ask, conversation
 from examples.corpus.tools import read, search
@@ -136,11 +134,7 @@ def told(who: str, answer: chat.Answer) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     async with chat.connected(options) as ask:
-        try:
-            report = await deep_research(ask, options.task["question"])
-        except OpenAIError as error:
-            print(chat.told_why_not(error), file=sys.stderr)
-            return 1
+        report = await deep_research(ask, options.task["question"])
     if not report:
         print("there is no report: the model had nothing researched, or wrote nothing", file=sys.stderr)
         return 1
@@ -148,6 +142,7 @@ async def run(options: argparse.Namespace) -> int:
     return 0
 
 
+@chat.agent
 def main(arguments: Sequence[str] | None = None) -> int:
     """Research a task and print the report; return 0 when there is one, else 1."""
     return asyncio.run(run(parse_options(arguments)))

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from openai import OpenAIError
-
 from examples import chat, tasks
 from examples.chat import Ask, ToolCall, conversation
 from examples.corpus.tools import read, search
@@ -36,6 +34,8 @@ class Memory:
     action: str = ""
     """The last call, empty before the first one."""
     observation: str = ""
+    looked_up: bool = False
+    """Whether any call returned something."""
 
     def prompt(self, number: int, rounds: int) -> str:
         """Return what the model sees in a round."""
@@ -65,6 +65,7 @@ async def iterative_research(ask: Ask, question: str, *, rounds: int) -> Memory:
             break
         memory.action = f"{call.name} {call.arguments}"[:OBSERVATION_LIMIT]
         memory.observation = str((await tools.call(call))["content"])[:OBSERVATION_LIMIT]
+        memory.looked_up |= not memory.observation.startswith("error:")
     return memory
 
 
@@ -76,19 +77,16 @@ def told(number: int, memory: Memory, call: ToolCall | None) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     async with chat.connected(options) as ask:
-        try:
-            memory = await iterative_research(ask, options.task["question"], rounds=options.rounds)
-        except OpenAIError as error:
-            print(chat.told_why_not(error), file=sys.stderr)
-            return 1
+        memory = await iterative_research(ask, options.task["question"], rounds=options.rounds)
     print(f"\n{memory.report}")
-    if not memory.report or not memory.action:
-        missing = "wrote no report" if memory.action else "looked nothing up"
+    if not memory.report or not memory.looked_up:
+        missing = "wrote no report" if memory.looked_up else "looked nothing up"
         print(f"that is no result: the model {missing}", file=sys.stderr)
         return 1
     return 0
 
 
+@chat.agent
 def main(arguments: Sequence[str] | None = None) -> int:
     """Research a task and print the report; return 0 when there is one for which something was looked up, else 1."""
     return asyncio.run(run(parse_options(arguments)))

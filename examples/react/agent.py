@@ -1,6 +1,6 @@
 """A ReAct coding agent: ask the model, run the tools it calls, tell it what they returned, until it finishes.
 
-It works on a copy of the toy repository in a scratch folder. Whether it succeeded is decided by the tests, not by what
+It works on a copy of the toy repository in a scratch folder, with the faults of its task. Whether it succeeded is decided by the tests, not by what
 the model says.
 """
 
@@ -9,23 +9,20 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from openai import OpenAI, OpenAIError
-from openai.types.chat import (
-    ChatCompletionChunk,
-    ChatCompletionMessageParam,
-    ChatCompletionToolParam,
-)
+from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
-from examples.chat import Answer, at_least_one, told_why_not, whole
+from examples import tasks
+from examples.chat import Answer, add_options, agent, at_least_one, joined, understood, whole
 from examples.schemas import schema
 from rotoscope import trace_agent
 
+from .faults import leave_only
 from .shell import run_shell
 from .tools import Workspace
 
@@ -52,17 +49,11 @@ class Model:
         """Return the model's answer to the conversation so far."""
         create = self.client.chat.completions.create
         more = None if self.seed is None else {"seed": self.seed}
-        if self.stream:
-            return joined(create(model=self.name, messages=messages, tools=tools, extra_body=more, stream=True))
-        return whole(create(model=self.name, messages=messages, tools=tools, extra_body=more))
-
-
-def joined(chunks: Iterable[ChatCompletionChunk]) -> Answer:
-    """Put an answer together that arrives in pieces."""
-    answer = Answer()
-    for chunk in chunks:
-        answer.add(chunk)
-    return answer
+        with understood():
+            if not self.stream:
+                return whole(create(model=self.name, messages=messages, tools=tools, extra_body=more))
+            with create(model=self.name, messages=messages, tools=tools, extra_body=more, stream=True) as chunks:
+                return joined(list(chunks))
 
 
 @trace_agent(name="coder")
@@ -100,6 +91,7 @@ def judge(root: Path) -> bool:
     return ending == "exit status 0"
 
 
+@agent
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent on a fresh copy of the toy repository; return 0 when the tests pass in the end, else 1."""
     options = parse_options(arguments)
@@ -109,12 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         root = Path(folder) / "repository"
         shutil.copytree(TOY_REPOSITORY, root, ignore=shutil.ignore_patterns("__pycache__"))
+        leave_only(options.task["faults"].split(), root)
         model = Model(client, options.model, options.stream, options.seed)
-        try:
-            finished = work(model.ask, Workspace(root), max_steps=options.max_steps)
-        except OpenAIError as error:
-            print(told_why_not(error), file=sys.stderr)
-            return 1
+        finished = work(model.ask, Workspace(root), max_steps=options.max_steps)
         passed = judge(root)
     ending = "the model finished" if finished else f"the model did not finish within {options.max_steps} steps"
     print(f"{ending}; the tests {'pass' if passed else 'fail'}")
@@ -126,9 +115,8 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m examples.react",
         description="Repair the toy repository with a model behind OPENAI_BASE_URL (key: OPENAI_API_KEY).",
     )
-    parser.add_argument("--model", default="rotoscope-simulator", help="name of the model (default: %(default)s)")
-    parser.add_argument("--stream", default=True, action=argparse.BooleanOptionalAction, help="stream the answers")
-    parser.add_argument("--seed", type=int, help="seed sent to the server with each request")
+    tasks.add_option(parser, HERE)
+    add_options(parser)
     parser.add_argument(
         "--max-steps", type=at_least_one, default=40, help="answers after which it ends (default: %(default)s)"
     )

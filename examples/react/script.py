@@ -12,133 +12,19 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from examples.chance import chance
 from rotoscope.replayer.simulator.model import Answer, Message, ModelRequest, ToolCall
 
-TEST_ALL = "python -m unittest discover tests"
+from .ideas import IDEAS, TEST_ALL, Idea, test_command, test_path
+
 SHOW_EXAMPLE = "python -m tally example.journal"
+EARLY, LATE = ("money", "journal", "recurring", "sharing"), ("settlement", "report")
+"""The modules; the tests of the late ones also fail for faults of the early ones."""
 TOOLS = {"list_files", "read_file", "search", "edit_file", "run_command", "finish"}
 
-
-@dataclass(frozen=True)
-class Fault:
-    """What the model finds in one module of the toy repository, and its two ideas of a repair."""
-
-    module: str
-    cause: str
-    found: str
-    """The faulty text."""
-    first_try: str
-    """A repair that some of the module's tests refuse."""
-    correction: str
-    """What was wrong with the first try."""
-    repair: str
-    called: str
-    """What a search for its callers looks for."""
-    probe: str
-    """A Python expression that shows the fault."""
-
-    @property
-    def path(self) -> str:
-        return f"tally/{self.module}.py"
-
-    @property
-    def test_path(self) -> str:
-        return f"tests/test_{self.module}.py"
-
-    @property
-    def test_command(self) -> str:
-        return f'{TEST_ALL} -p "test_{self.module}.py"'
-
-    @property
-    def probe_command(self) -> str:
-        return f"python -c 'from tally.{self.module} import *; print({self.probe})'"
-
-
-COUNTED_FROM_THE_LAST = """\
-    day = first
-    while day <= until:
-        yield day
-        day = add_months(day, recurrence.months) if recurrence.months else day + timedelta(weeks=recurrence.weeks)
-"""
-
-FAULTS = (
-    Fault(
-        "money",
-        cause="The sign belongs to the whole amount, but only the part before the point carries it, so that the cents "
-        "of a negative amount are added in the wrong direction.",
-        found="    return int(whole) * 100 + cents\n",
-        first_try="    sign = -1 if int(whole) < 0 else 1\n    return int(whole) * 100 + sign * cents\n",
-        correction="An amount like -0.50 has a whole part of zero, and zero has no sign. The sign has to come from the "
-        "text.",
-        repair='    sign = -1 if plain.startswith("-") else 1\n    return int(whole) * 100 + sign * cents\n',
-        called="parse_amount",
-        probe='[parse_amount(a) for a in ("3.20", "-3.20", "-0.50")]',
-    ),
-    Fault(
-        "journal",
-        cause="The comment is cut off at the first number sign, also when that stands inside quotation marks.",
-        found='    return line.partition("#")[0]\n',
-        first_try='    return line.partition(" #")[0]\n',
-        correction="A space before the number sign proves nothing, a description has spaces too, and a line may begin "
-        "with a comment. The quotation marks have to be counted.",
-        repair="""\
-    quoted = False
-    for position, character in enumerate(line):
-        if character == '"':
-            quoted = not quoted
-        elif character == "#" and not quoted:
-            return line[:position]
-    return line
-""",
-        called="strip_comment",
-        probe="repr(strip_comment(chr(34) + chr(35) + chr(34)))",
-    ),
-    Fault(
-        "recurring",
-        cause="Each day is computed from the one before, so that a day which was cut to the end of a short month never "
-        "comes back to where it started.",
-        found=COUNTED_FROM_THE_LAST,
-        first_try=COUNTED_FROM_THE_LAST
-        + "        if first.day == 31:\n"
-        + "            day = day.replace(day=monthrange(day.year, day.month)[1])\n",
-        correction="That helps the 31st only; the 30th is lost in February all the same. Each day has to be counted from "
-        "the first one.",
-        repair="""\
-    day, step = first, 0
-    while day <= until:
-        yield day
-        step += 1
-        if recurrence.months:
-            day = add_months(first, step * recurrence.months)
-        else:
-            day = first + timedelta(weeks=step * recurrence.weeks)
-""",
-        called="occurrences",
-        probe="[str(d) for d in occurrences(date(2024, 1, 31), Recurrence(months=1), until=date(2024, 5, 1))]",
-    ),
-    Fault(
-        "sharing",
-        cause="The division drops the remainder, so that up to one cent for each person is lost, and the balances no "
-        "longer add up to zero.",
-        found="    return dict.fromkeys(names, cents // len(names))\n",
-        first_try="""\
-    shares = dict.fromkeys(names, cents // len(names))
-    shares[names[0]] += cents % len(names)
-    return shares
-""",
-        correction="One person bears the whole remainder now, while shares may differ by one cent only. It has to be dealt "
-        "out cent by cent.",
-        repair="""\
-    share, left_over = divmod(cents, len(names))
-    return {name: share + (rank < left_over) for rank, name in enumerate(names)}
-""",
-        called="split_evenly",
-        probe='split_evenly(1001, ["anna", "ben", "cleo"])',
-    ),
-)
 
 EXPECT = {
     "look": ("Let me look around first.", "I begin with the layout of the repository.", ""),
@@ -201,6 +87,8 @@ class Sight:
     """Files that were edited after they were read."""
     edits: list[str] = field(default_factory=list)
     """Path of each edit that was made."""
+    written: set[str] = field(default_factory=set)
+    """What edits put into the files."""
     untested: str = ""
     """File that was edited after the last run of tests."""
     failing: set[str] | None = None
@@ -215,14 +103,18 @@ class Sight:
 class Plan:
     """What the seed decides once for the whole run."""
 
-    faults: tuple[Fault, ...]
+    modules: tuple[str, ...]
+    """In the order in which their failures are taken."""
     reads_readme: bool
     shows_example: bool
     wrong_at_first: frozenset[str]
     rereads: frozenset[str]
     apart: frozenset[str]
     """Modules whose test and code are read in two answers."""
-    detours: tuple[tuple[str, ToolCall], ...]
+    searches: frozenset[str]
+    """Modules for whose callers it looks."""
+    probes: frozenset[str]
+    """Modules whose fault it wants to see first."""
     tests_all: frozenset[str]
     """Modules after whose repair all tests are run."""
 
@@ -250,24 +142,20 @@ def answer(request: ModelRequest) -> Answer:
 
 
 def plan(seed: int) -> Plan:
-    """Draw what is decided once: 15 to 25 answers come out of it."""
+    """Draw what is decided once; what it says of modules without a fault comes to nothing."""
     draw = chance(seed, "plan")
-    modules = [fault.module for fault in FAULTS]
-    wrong_at_first = draw.sample(modules, draw.choices((0, 1), weights=(1, 3))[0])
-    detours = [
-        (fault.module, call)
-        for fault in FAULTS
-        for call in (tool("search", text=fault.called), tool("run_command", command=fault.probe_command))
-    ]
+    modules = (*draw.sample(EARLY, len(EARLY)), *draw.sample(LATE, len(LATE)))
+    wrong_at_first = draw.sample(modules, draw.choices((0, 1, 2), weights=(1, 3, 2))[0])
     return Plan(
-        faults=tuple(draw.sample(FAULTS, len(FAULTS))),
+        modules=modules,
         reads_readme=draw.random() < 0.7,
         shows_example=draw.random() < 0.4,
         wrong_at_first=frozenset(wrong_at_first),
         rereads=frozenset(module for module in wrong_at_first if draw.random() < 0.6),
-        apart=frozenset(draw.sample(modules, draw.randrange(3))),
-        detours=tuple(draw.sample(detours, draw.randrange(3))),
-        tests_all=frozenset(draw.sample(modules, draw.randrange(3))),
+        apart=frozenset(draw.sample(modules, draw.randrange(4))),
+        searches=frozenset(draw.sample(modules, draw.randrange(3))),
+        probes=frozenset(draw.sample(modules, draw.randrange(3))),
+        tests_all=frozenset(draw.sample(modules, draw.randrange(4))),
     )
 
 
@@ -299,6 +187,7 @@ def notice(sight: Sight, name: str, arguments: dict[str, str], output: str) -> N
             sight.files[path] = sight.files.get(path, "").replace(arguments["old_text"], arguments["new_text"])
             sight.stale.add(path)
             sight.edits.append(path)
+            sight.written.add(arguments["new_text"])
             sight.untested = path
             sight.all_tested = False
         case "search":
@@ -328,48 +217,62 @@ def decide(plan: Plan, sight: Sight) -> Step:
         return Step("test", (tool("run_command", command=TEST_ALL),))
     if sight.untested:
         return test_again(plan, sight.untested)
-    for fault in plan.faults:
-        if fault.module in sight.failing:
-            return repair(plan, sight, fault)
+    for module in plan.modules:
+        if module in sight.failing:
+            if module in LATE and not sight.all_tested and code_path(module) not in sight.edits:
+                break  # perhaps it fails no longer
+            return repair(plan, sight, module)
     if not sight.all_tested:
         return Step("test", (tool("run_command", command=TEST_ALL),))
     if sight.failing:
         return finish(f"I do not get any further. These tests still fail: {', '.join(sorted(sight.failing))}.")
     if plan.shows_example and SHOW_EXAMPLE not in sight.detours:
         return Step("show", (tool("run_command", command=SHOW_EXAMPLE),))
-    return finish("All tests pass. " + " ".join(fault.cause for fault in plan.faults if fault.path in sight.edits))
+    return finish("All tests pass. " + " ".join(idea.cause for idea in IDEAS if idea.repair in sight.written))
 
 
 def test_again(plan: Plan, path: str) -> Step:
     """Run the tests of the module that was changed, or all of them."""
-    (fault,) = (fault for fault in FAULTS if fault.path == path)
-    command = TEST_ALL if fault.module in plan.tests_all else fault.test_command
-    return Step("test", (tool("run_command", command=command),))
+    module = path.removeprefix("tally/").removesuffix(".py")
+    return Step("test", (tool("run_command", command=TEST_ALL if module in plan.tests_all else test_command(module)),))
 
 
-def repair(plan: Plan, sight: Sight, fault: Fault) -> Step:
+def repair(plan: Plan, sight: Sight, module: str) -> Step:
     """Read, take the detours that the plan has, and change the code."""
-    module = fault.module
-    unread = [path for path in (fault.test_path, fault.path) if path not in sight.files]
+    path = code_path(module)
+    unread = [each for each in (test_path(module), path) if each not in sight.files]
     if unread:
         return Step("read", tuple(map(read, unread[:1] if module in plan.apart else unread)), module)
-    for where, call in plan.detours:
-        if where == module and not sight.detours & set(json.loads(call.arguments).values()):
+    text = sight.files[path]
+    known = [idea for idea in IDEAS if idea.module == module and (idea.found in text or idea.first_try in text)]
+    if not known or sight.edits.count(path) > 1:
+        return finish(f"I do not understand what is wrong in {path}.")
+    (idea,) = known
+    for call in detours(plan, idea):
+        if not sight.detours & set(json.loads(call.arguments).values()):
             return Step("detour", (call,), module)
-    if fault.path in sight.stale and module in plan.rereads:
-        return Step("reread", (read(fault.path),), module)
-    text = sight.files[fault.path]
-    if sight.edits.count(fault.path) > 1 or (fault.found not in text and fault.first_try not in text):
-        return finish(f"I do not understand what is wrong in {fault.path}.")
-    if fault.path in sight.edits:
-        return change(fault, fault.first_try, fault.repair, fault.correction)
-    wrong = module in plan.wrong_at_first
-    return change(fault, fault.found, fault.first_try if wrong else fault.repair, fault.cause)
+    if path in sight.stale and module in plan.rereads:
+        return Step("reread", (read(path),), module)
+    if path in sight.edits:
+        return change(idea, idea.first_try, idea.repair, idea.correction)
+    return change(idea, idea.found, idea.first_try if module in plan.wrong_at_first else idea.repair, idea.cause)
 
 
-def change(fault: Fault, old: str, new: str, reason: str) -> Step:
+def detours(plan: Plan, idea: Idea) -> Iterator[ToolCall]:
+    """Yield what the plan has before a change that is not needed for it."""
+    if idea.module in plan.searches:
+        yield tool("search", text=idea.called)
+    if idea.module in plan.probes:
+        yield tool("run_command", command=idea.probe_command)
+
+
+def change(idea: Idea, old: str, new: str, reason: str) -> Step:
     """Edit the faulty lines."""
-    return Step("edit", (tool("edit_file", path=fault.path, old_text=old, new_text=new),), fault.module, reason)
+    return Step("edit", (tool("edit_file", path=idea.path, old_text=old, new_text=new),), idea.module, reason)
+
+
+def code_path(module: str) -> str:
+    return f"tally/{module}.py"
 
 
 def finish(summary: str) -> Step:

@@ -15,17 +15,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openai import OpenAIError
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel, Field
 
 from examples import tasks
-from examples.chat import Answer, Ask, add_options, at_least_one, connected, told_why_not
+from examples.chat import Answer, Ask, add_options, agent, at_least_one, connected
 from examples.json_answers import json_in
 from examples.toolbox import Toolbox
 from rotoscope import parallel, trace_agent
@@ -190,12 +188,8 @@ def number_in(text: str) -> int | None:
 async def run(options: argparse.Namespace) -> int:
     """Solve the task of the options; return 0 when the answer is right, else 1."""
     shape = Shape(options.depth, options.candidates, options.tried, options.kept)
-    try:
-        async with connected(options) as ask:
-            said = await Solver(ask, options.task["question"], shape).solve()
-    except OpenAIError as error:
-        print(told_why_not(error), file=sys.stderr)
-        return 1
+    async with connected(options) as ask:
+        said = await Solver(ask, options.task["question"], shape).solve()
     answer, right = number_in(said), int(options.task["answer"])
     if answer is None:
         print("the model gives no answer" if said.strip() else "the model says nothing")
@@ -204,6 +198,7 @@ async def run(options: argparse.Namespace) -> int:
     return 0 if answer == right else 1
 
 
+@agent
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent and return its exit status."""
     parser = argparse.ArgumentParser(

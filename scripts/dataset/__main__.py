@@ -27,8 +27,8 @@ from rotoscope.traces.formats.recognise import open_traces
 from rotoscope.traces.publish import PublishOptions, publish
 from scripts.dataset import figures, tables
 from scripts.dataset.figures import Figures, figures_of
-from scripts.dataset.patterns import PATTERNS, RUNS
-from scripts.dataset.recording import CAMPAIGN, CAMPAIGNS, Settings, record, trace_of
+from scripts.dataset.patterns import PATTERNS, RUNS, Pattern
+from scripts.dataset.recording import CAMPAIGN, CAMPAIGNS, Settings, record, status_of, trace_of
 from scripts.example_traces.table import FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -75,16 +75,21 @@ async def record_all(settings: Settings) -> None:
 
 def audited(settings: Settings) -> list[Figures]:
     """Return the figures of all traces, which the audit found clean; raise RunFailed where it did not."""
-    files = {
-        (pattern.name, run): trace_of(settings.traces_of(pattern), run)
-        for pattern in PATTERNS
-        for run in range(1, RUNS + 1)
-    }
-    done = audit(list(files.values()))
+    runs = [(pattern, run) for pattern in PATTERNS for run in range(1, RUNS + 1)]
+    files = [trace_of(settings.traces_of(pattern), run) for pattern, run in runs]
+    done = audit(files)
     if not done.is_clean:
         raise RunFailed(f"the audit found {done.findings.total} faults, first: {done.findings.kept[0]}")
     print(f"{len(files)} traces, audit clean", flush=True)
-    return [figures_of(load(file), pattern=name, run=run) for (name, run), file in files.items()]
+    return [
+        figures_of(load(file), pattern=pattern.name, run=run, reached_goal=reached_goal(settings, pattern, run))
+        for (pattern, run), file in zip(runs, files, strict=True)
+    ]
+
+
+def reached_goal(settings: Settings, pattern: Pattern, run: int) -> bool:
+    """Return whether an agent ended with status 0."""
+    return int(status_of(settings.statuses_of(pattern), run).read_text()) == 0
 
 
 def put_in_place(settings: Settings) -> None:

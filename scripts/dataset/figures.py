@@ -23,6 +23,8 @@ class Figures:
 
     pattern: str
     run: int
+    reached_goal: bool
+    """Whether the agent ended with status 0, which it decides by tests, known answers, or whether there is a report."""
     isl: Sequence[int]
     """Prompt tokens of each call, in order of calls; the last one is the last turn."""
     osl: Sequence[int]
@@ -54,12 +56,13 @@ class Figures:
         return self.hit_tokens_cold / sum(self.isl)
 
 
-def figures_of(trace: Trace, *, pattern: str, run: int) -> Figures:
-    """Return the figures of a trace."""
+def figures_of(trace: Trace, *, pattern: str, run: int, reached_goal: bool) -> Figures:
+    """Return the figures of a trace, which does not say itself how its agent ended."""
     found: TraceStatistics = describe(trace, PRELOADED)
     return Figures(
         pattern=pattern,
         run=run,
+        reached_goal=reached_goal,
         isl=found.isl,
         osl=found.osl,
         tool_calls=found.tool_calls,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 RUNS = 30
-"""Of each pattern; the number of a run is its seed, and its task where the agent has tasks."""
+"""Of each pattern; the number of a run is its seed, and its task."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Pattern:
     """An agent in examples/."""
 
     name: str
-    has_tasks: bool = True
     theirs: Theirs | None = None
 
     @property
@@ -40,14 +39,12 @@ class Pattern:
 
         Answers come in one piece: when a token would have come is made up, and costs most of the time to record.
         """
-        task = ("--task", "{}") if self.has_tasks else ()
-        return ("-m", f"examples.{self.name}", *task, "--seed", "{}", "--no-stream")
+        return ("-m", f"examples.{self.name}", "--task", "{}", "--seed", "{}", "--no-stream")
 
 
 PATTERNS = (
     Pattern(
         "react",
-        has_tasks=False,
         theirs=Theirs("Coder", "500", "38.7", "14.4k, 37.2k", "110, 436", "25.1k", "603", "96.5%"),
     ),
     Pattern(

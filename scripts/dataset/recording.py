@@ -47,6 +47,10 @@ class Settings:
         """Return the folder of a pattern's traces."""
         return self.folder / "traces" / pattern.name
 
+    def statuses_of(self, pattern: Pattern) -> Path:
+        """Return the folder of the exit statuses of a pattern's agents, a file each; they are no part of a trace."""
+        return self.folder / "statuses" / pattern.name
+
     def new(self, pattern: Pattern) -> Path:
         """Return the folder into which a pattern is recorded."""
         return self.folder / "new" / pattern.name
@@ -56,6 +60,7 @@ async def record(pattern: Pattern, settings: Settings) -> int:
     """Record the runs of a pattern that are not there yet; return how many of those ended with another status than 0."""
     kept, new = settings.traces_of(pattern), settings.new(pattern)
     kept.mkdir(parents=True, exist_ok=True)
+    settings.statuses_of(pattern).mkdir(parents=True, exist_ok=True)
     shutil.rmtree(new, ignore_errors=True)  # what is left of runs that were cut short
     missing = [run for run in range(1, RUNS + 1) if not trace_of(kept, run).exists()]
     if not missing:
@@ -72,6 +77,11 @@ async def record(pattern: Pattern, settings: Settings) -> int:
 def trace_of(folder: Path, run: int) -> Path:
     """Return the file of a run's trace."""
     return folder / f"run-{run:02}.trace.json"
+
+
+def status_of(folder: Path, run: int) -> Path:
+    """Return the file of the status that a run's agent ended with."""
+    return folder / f"run-{run:02}"
 
 
 @dataclass(frozen=True)
@@ -92,10 +102,11 @@ class Ended:
             return None
         return cls(found[1], int(found[2]), int(found[3]), int(found[4]), Path(found[5]))
 
-    def keep(self, folder: Path) -> None:
-        """Move the trace to where it stays; that of a run which a signal ended is left."""
+    def keep(self, traces: Path, statuses: Path) -> None:
+        """Move the trace to where it stays and note the status; the trace of a run which a signal ended is left."""
         if self.status in (0, 1):
-            self.trace.rename(trace_of(folder, self.run))
+            status_of(statuses, self.run).write_text(f"{self.status}\n")
+            self.trace.rename(trace_of(traces, self.run))
 
 
 async def _record(pattern: Pattern, runs: Collection[int], url: str, settings: Settings) -> int:
@@ -130,7 +141,7 @@ async def _watched(pattern: Pattern, process: asyncio.subprocess.Process, settin
     async for line in process.stderr:
         text = line.decode().strip()
         if ended := Ended.told_in(text):
-            ended.keep(settings.traces_of(pattern))
+            ended.keep(settings.traces_of(pattern), settings.statuses_of(pattern))
             failed += ended.status != 0
             print(f"{pattern.name}: {ended.of_all} recorded, {ended.calls} calls", flush=True)
         else:

@@ -95,6 +95,15 @@ def origins(rows: Sequence[Figures]) -> str:
     return markdown(lines)
 
 
+def goals(rows: Sequence[Figures]) -> str:
+    """Return how many runs of each pattern reached their goal."""
+    lines: list[tuple[str, ...]] = [("", "runs", "reached their goal")]
+    for pattern in PATTERNS:
+        group = of(rows, pattern)
+        lines.append((f"`{pattern.name}`", str(len(group)), str(sum(row.reached_goal for row in group))))
+    return markdown(lines)
+
+
 def histogram(rates: Iterable[float], bins: int = 20) -> str:
     """Return how many rates are in each of equal parts from 0 to 1, as a line of bars; a point stands for none."""
     counts = [0] * bins
@@ -124,7 +133,12 @@ def published(folder: Path) -> str:
     return markdown(lines)
 
 
-PARTS: dict[str, Callable[[Sequence[Figures]], str]] = {"table_1": table_1, "optima": optima, "origins": origins}
+PARTS: dict[str, Callable[[Sequence[Figures]], str]] = {
+    "table_1": table_1,
+    "optima": optima,
+    "origins": origins,
+    "goals": goals,
+}
 
 
 def with_tables(page: str, rows: Sequence[Figures]) -> str:

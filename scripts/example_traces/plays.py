@@ -14,7 +14,8 @@ from coding_agents.scripts import last_text
 
 from examples.chance import chance
 from examples.react import script
-from examples.react.script import FAULTS, SHOW_EXAMPLE, TEST_ALL, Fault, speak
+from examples.react.ideas import STANDING, TEST_ALL, Idea
+from examples.react.script import SHOW_EXAMPLE, speak
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
 from scripts.example_traces.hands import Hands, Step
 
@@ -26,12 +27,12 @@ ALONE = "Look into the failing tests of {}: let others read, and see it happen."
 READ = "Read the {} of {}, and say what it promises."
 LATE_MODULES = ("recurring", "sharing")
 """Those that sub-agents look into."""
-DONE = Answer(text="All tests pass. " + " ".join(fault.cause for fault in FAULTS))
+DONE = Answer(text="All tests pass. " + " ".join(fault.cause for fault in STANDING))
 SUMMARY = (
     "<analysis>The task, what was read, what was changed and what is left.</analysis>\n<summary>"
     f"1. The task: {TASK}\n2. The repository is a small library for shared expenses, with a module and a file of tests "
     "for each concern. "
-    + " ".join(f"{number}. {fault.path}: {fault.cause}" for number, fault in enumerate(FAULTS, start=3))
+    + " ".join(f"{number}. {fault.path}: {fault.cause}" for number, fault in enumerate(STANDING, start=3))
     + " Each repair is one small change, after which the tests of its module are run.</summary>"
 )
 TITLE = "Repair failing tests"
@@ -86,7 +87,7 @@ class Workshop:
     def read(self, *paths: str) -> tuple[ToolCall, ...]:
         return tuple(self.hands.read(str(self.project / path)) for path in paths)
 
-    def edit(self, fault: Fault) -> ToolCall:
+    def edit(self, fault: Idea) -> ToolCall:
         return self.hands.edit(str(self.project / fault.path), fault.found, fault.repair)
 
     def begin_looking(self) -> Iterator[Answer]:
@@ -94,13 +95,13 @@ class Workshop:
         yield self.say("look", self.hands.run("git log --oneline; git ls-files"), *self.read("README.md"))
         yield self.say("test", self.hands.run(TEST_ALL))
 
-    def repair(self, fault: Fault) -> Iterator[Answer]:
+    def repair(self, fault: Idea) -> Iterator[Answer]:
         """Read tests and code of a module at the same time, change it, and run its tests."""
         yield self.say("read", *self.read(fault.test_path, fault.path), module=fault.module)
         yield self.say("edit", self.edit(fault), module=fault.module, text=fault.cause)
         yield self.say("test", self.hands.run(fault.test_command))
 
-    def look_into(self, fault: Fault) -> list[Answer]:
+    def look_into(self, fault: Idea) -> list[Answer]:
         """Return what a sub-agent is told: read, see it happen, and report."""
         return [
             self.say("read", *self.read(fault.test_path, fault.path), module=fault.module),
@@ -112,8 +113,8 @@ class Workshop:
 def with_sub_agents(hands: Hands, project: Path) -> Programmer:
     """Repair two modules, and let two sub-agents look into two others at the same time before they are repaired."""
     work = Workshop(hands, project)
-    early = [fault for fault in FAULTS if fault.module not in LATE_MODULES]
-    late = [fault for fault in FAULTS if fault.module in LATE_MODULES]
+    early = [fault for fault in STANDING if fault.module not in LATE_MODULES]
+    late = [fault for fault in STANDING if fault.module in LATE_MODULES]
 
     def steps() -> Iterator[Step]:
         yield from work.begin_looking()
@@ -138,7 +139,7 @@ def in_a_small_window(hands: Hands, project: Path) -> Programmer:
 
     def steps() -> Iterator[Step]:
         yield from work.begin_looking()
-        for fault in FAULTS:
+        for fault in STANDING:
             yield from work.repair(fault)
         yield work.say("read", *work.read("tally/report.py", "tally/settlement.py"), module="report")
         yield work.say("test", hands.run(TEST_ALL))
@@ -153,7 +154,7 @@ def as_a_tree(hands: Hands, project: Path) -> Programmer:
     """Let two others look into two modules each, these two into one each, and these two read its tests and its code."""
     work = Workshop(hands, project)
     looks: dict[str, Sequence[Answer]] = {}
-    pairs = list(zip(FAULTS[::2], FAULTS[1::2], strict=True))
+    pairs = list(zip(STANDING[::2], STANDING[1::2], strict=True))
     for pair in pairs:
         looks[_of_pair(pair)] = [
             work.say("detour", *(hands.begin(ALONE.format(fault.module)) for fault in pair)),
@@ -164,16 +165,16 @@ def as_a_tree(hands: Hands, project: Path) -> Programmer:
     steps = [
         *work.begin_looking(),
         work.say("detour", *(hands.begin(_of_pair(pair)) for pair in pairs)),
-        Answer(text="Four causes were found. " + " ".join(fault.cause for fault in FAULTS)),
+        Answer(text="Four causes were found. " + " ".join(fault.cause for fault in STANDING)),
     ]
     return Programmer(hands, iter(steps), looks)
 
 
-def _of_pair(pair: tuple[Fault, Fault]) -> str:
+def _of_pair(pair: tuple[Idea, Idea]) -> str:
     return PAIR.format(*(fault.module for fault in pair))
 
 
-def _alone(work: Workshop, fault: Fault) -> dict[str, list[Answer]]:
+def _alone(work: Workshop, fault: Idea) -> dict[str, list[Answer]]:
     paths = {READ.format("tests", fault.module): fault.test_path, READ.format("code", fault.module): fault.path}
     readers = {
         task: [work.say("read", *work.read(path), module=fault.module), work.hands.end(fault.cause)]

@@ -7,10 +7,12 @@ from typing import Any
 
 import openai
 import pytest
+from aiohttp import web
+from raw_server import serving
 from sdk_worlds import in_a_thread
 from simulated import openai_client, simulated
 
-from examples.chat import Answer, Model, ToolCall, at_least_one, conversation, told_why_not
+from examples.chat import Answer, Model, NoAnswer, ToolCall, at_least_one, conversation, told_why_not
 from rotoscope.replayer.simulator import model as simulator
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
 
@@ -55,6 +57,39 @@ def test_an_answer_in_one_piece_and_one_in_many_are_heard_alike_and_without_the_
 
 def test_an_empty_answer_is_heard_as_one() -> None:
     assert ask(simulator.Answer(), stream=False)[0] == ask(simulator.Answer(), stream=True)[0] == Answer()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html", "<html>Welcome</html>"),
+        ("application/json", "{oops"),
+        ("application/json", "[]"),
+        ("application/json", '{"error": "none"}'),
+        ("application/json", '{"choices": []}'),
+        ("text/event-stream", "data: {}\n\ndata: [DONE]\n\n"),
+    ],
+)
+def test_what_is_no_chat_completion_is_told_as_that(kind: str, body: str, stream: bool) -> None:
+    async def respond(request: web.Request) -> web.Response:
+        return web.Response(content_type=kind, text=body)
+
+    async def asked() -> None:
+        async with (
+            serving({"/v1/chat/completions": respond}) as url,
+            openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
+        ):
+            await Model(client, "m", stream).ask([{"role": "user", "content": "Hello"}])
+
+    with pytest.raises(NoAnswer, match="no chat completion"):
+        asyncio.run(asked())
+
+
+def test_half_characters_are_joined_or_replaced() -> None:
+    heard = Answer("\ud83d\ude00 \ud83d!", {0: ToolCall("c", "look", '"\ude00"')}).readable()
+
+    assert heard == Answer("\N{GRINNING FACE} \N{REPLACEMENT CHARACTER}!", {0: ToolCall("c", "look", '"\ufffd"')})
 
 
 def test_seed_and_tools_are_sent_where_there_are_any() -> None:
@@ -116,7 +151,8 @@ def test_a_server_that_refuses_is_told_by_each_agent_in_one_line(
 def test_what_a_model_answers_is_told_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
-    assert told_why_not(openai.OpenAIError("no")) == "the model at its makers cannot be asked: no"
+    assert told_why_not(openai.OpenAIError("no\n <br>\n")) == "the model at its makers cannot be asked: no <br>"
+    assert len(told_why_not(openai.OpenAIError("no" * 10_000))) < 400
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", ""])

@@ -61,7 +61,8 @@ def test_a_warm_server_that_hits_something_else_is_told(loop: Loop) -> None:
 def test_every_replay_fills_its_column(loop: Loop) -> None:
     table = {name: cells for name, *cells in rows(loop)}
 
-    assert table["calls"] == ["18", "18", "18", "36"]
+    calls = len(list(loop.live.calls()))
+    assert table["calls"] == [str(calls)] * 3 + [str(2 * calls)]
     assert table["hit rate"][1] == table["optimum"][1] == table["hit rate"][2]
     assert all("-" not in cells for name, cells in table.items() if not name.startswith("jobs/h"))
     assert table["jobs/h/GPU"][:3] == ["-", "-", "-"]

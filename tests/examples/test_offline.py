@@ -4,7 +4,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,12 +42,9 @@ def test_the_command_finds_the_scripted_model_and_where_it_is_ended_nothing_is_l
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Serve nothing, and leave what the command does with signals in this process."""
+def served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve nothing."""
     monkeypatch.setattr(offline, "serving", lambda *options: contextlib.nullcontext("http://127.0.0.1:1/v1"))
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.usefixtures("served")
@@ -58,9 +54,16 @@ def test_the_exit_status_of_the_command_is_passed_on() -> None:
 
 @pytest.mark.usefixtures("served")
 def test_a_command_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert offline.main(["--", "no-such-command"]) == 127
+    assert offline.main(["--", "no-such-command"]) == 2
 
-    assert capsys.readouterr().err.startswith("the command cannot be run: ")
+    assert "error: the command 'no-such-command' cannot be started: " in capsys.readouterr().err
+
+
+def test_a_simulator_that_does_not_start_is_told_in_its_own_words(capfd: pytest.CaptureFixture[str]) -> None:
+    assert offline.main(["--speed", "abc", "--", "sh", "-c", "echo ran"]) == 2
+
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "error: speed 'abc' is neither a number nor 'max'\n")
 
 
 def test_no_key_and_no_proxy_of_the_user_reaches_the_command() -> None:

@@ -8,9 +8,9 @@ from scripted_agent import Played, play, toy_workspace
 from sdk_worlds import in_a_thread
 
 from examples import scripted_model
-from examples.chat import ToolCall
+from examples.chat import ToolCall, joined
 from examples.react import script
-from examples.react.agent import joined, judge, main
+from examples.react.agent import judge, main
 from rotoscope.replayer.simulator import model as simulator
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
 
