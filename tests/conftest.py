@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -18,6 +19,11 @@ settings.register_profile(
     derandomize=os.environ.get("CI") == "true",
 )
 settings.load_profile("any-speed")
+
+
+def pytest_unconfigure() -> None:
+    """Let nobody be told what tests have lost on purpose."""
+    logging.lastResort = None
 
 
 def find_data() -> Path | None:
