@@ -32,7 +32,15 @@ if TYPE_CHECKING:
 _OPERATIONS: dict[DialectName, str] = {"completions": names.TEXT_COMPLETION, "gemini": names.GENERATE_CONTENT}
 _PROVIDERS: dict[DialectName, str] = {"messages": "anthropic", "gemini": "gcp.gen_ai"}
 """By the interface; who it is that speaks it cannot be known."""
-_INFERENCE = (names.CHAT, names.TEXT_COMPLETION, names.GENERATE_CONTENT, names.EMBEDDINGS)
+_TOLD = {
+    names.OPERATION_NAME: (
+        *(names.CHAT, names.TEXT_COMPLETION, names.GENERATE_CONTENT, names.EMBEDDINGS),
+        *("chat.completions", "chat.streaming_completions", "text.completions", "text.streaming_completions"),
+    ),
+    "openinference.span.kind": ("LLM", "EMBEDDING"),
+    "langfuse.observation.type": ("generation", "embedding"),
+}
+"""By which words spans of others say that they are of calls; the longer ones are Semantic Kernel's."""
 _SILENCE = ("suppress_instrumentation", "suppress_language_model_instrumentation")
 """Keys by which a context says that there are to be no spans."""
 
@@ -232,5 +240,4 @@ def _is_ours() -> bool:
     if any(get_value(key) for key in _SILENCE):
         return False
     told = getattr(trace.get_current_span(), "attributes", None) or {}
-    is_inference = told.get(names.OPERATION_NAME) in _INFERENCE or told.get("llm.request.type") is not None
-    return not is_inference and told.get("openinference.span.kind") not in ("LLM", "EMBEDDING")
+    return told.get("llm.request.type") is None and not any(told.get(name) in words for name, words in _TOLD.items())

@@ -76,7 +76,7 @@ class ModelCall:
             said=said,
             reasons=reasons,
             choices=choices,
-            is_text=spellings.is_text(span),
+            is_text=spellings.is_text(span) and [x.get("role") for x in said.messages] in ([], ["user"]),
             is_response=spellings.is_response(span),
             is_stream=is_stream,
             is_error=span.is_error,

@@ -1,7 +1,8 @@
 """What spans say of model calls, tools and agents, in all the spellings that instrumentations have.
 
 GenAI conventions old and new, OpenInference, Traceloop (OpenLLMetry), Langfuse and Logfire, read from what these really
-write; Vercel's AI SDK, Claude Code, vLLM and SGLang, read from what is public of them. What is said here of a call is numbers and closed sets; its content is read in `content.py`.
+write; Vercel's AI SDK, Semantic Kernel, LiteLLM, Claude Code, vLLM and SGLang, read from what is
+public of them. What is said here of a call is numbers and closed sets; its content is read in `content.py`.
 """
 
 from __future__ import annotations
@@ -18,17 +19,24 @@ from rotoscope.traces.model import MAX_COUNT
 
 Kind: TypeAlias = Literal["call", "embedding", "tool", "agent", "other"]
 
+_TEXT = ("text_completion", "completion", "atext_completion", "text.completions", "text.streaming_completions")
+"""Whose prompt may be text without a template."""
+_OF_SEMANTIC_KERNEL = ("chat.completions", "chat.streaming_completions")
+_OF_LITELLM = ("acompletion", "responses", "aresponses", "anthropic_messages", "agenerate_content")
 _OPERATIONS: dict[str, Kind] = {
     "chat": "call",
-    "completion": "call",
     "generate_content": "call",
-    "text_completion": "call",
     "embeddings": "embedding",
     "embedding": "embedding",
     "execute_tool": "tool",
     "retrieval": "tool",
     "rerank": "tool",
     "invoke_agent": "agent",
+    **dict.fromkeys(_TEXT, "call"),
+    **dict.fromkeys(_OF_SEMANTIC_KERNEL, "call"),
+    **dict.fromkeys(_OF_LITELLM, "call"),
+    "aembedding": "embedding",
+    "arerank": "tool",
 }
 _OPENINFERENCE: dict[str, Kind] = {
     "LLM": "call",
@@ -183,8 +191,8 @@ def _claude_code(span: Span) -> str:
 
 
 def is_text(span: Span) -> bool:
-    """Tell whether the prompt of a call is text without a template."""
-    return span.text("gen_ai.operation.name", "llm.request.type") in ("text_completion", "completion")
+    """Tell whether the prompt of a call may be text without a template; LiteLLM calls chats completions too."""
+    return span.text("gen_ai.operation.name", "llm.request.type") in _TEXT
 
 
 def model_of(span: Span) -> str:

@@ -176,6 +176,8 @@ def test_call_without_an_answer_is_told_of(spans: Spans) -> None:
         {"gen_ai.operation.name": "text_completion"},
         {"openinference.span.kind": "LLM"},
         {"llm.request.type": "chat"},
+        {"gen_ai.operation.name": "chat.completions"},
+        {"langfuse.observation.type": "generation"},
     ],
 )
 def test_call_that_has_a_span_of_its_client_s_instrumentation_gets_none_of_ours(

@@ -214,5 +214,13 @@ def test_a_stream_that_came_to_no_end_was_left() -> None:
     assert [call.failed for call in (left, ended, failed)] == [False, False, True]
 
 
+def test_a_completion_of_several_messages_is_a_chat() -> None:
+    """LiteLLM calls chats completions."""
+    one = {"llm.request.type": "completion", "gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Hi."}
+    several = {**one, "gen_ai.prompt.1.role": "assistant", "gen_ai.prompt.1.content": "Ho."}
+
+    assert [call.is_text for call in folded([span(one, at=(0, 1)), span(several, at=(2, 3))]).calls] == [True, False]
+
+
 def test_spans_that_are_no_calls_are_none() -> None:
     assert folded([agent(at=(0, 1)), tool(at=(0, 1)), span({}, at=(0, 1), trace=TRACE)]) == Folded([], 0)
