@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 PROJECT = Path(__file__).resolve().parents[1]
 DATA_VARIABLE = "ROTOSCOPE_DATA"
 
+# No test asks a server that strangers vouch for, and to read whom this machine trusts takes each client 30 ms.
+os.environ.setdefault("SSL_CERT_FILE", str(PROJECT / "tests" / "data" / "nobody.pem"))
+
 # A busy machine makes an example slow, not wrong. Continuous integration tries the same examples each time, so that a
 # failure is that of the change; everybody else's run tries new ones.
 settings.register_profile(
