@@ -16,6 +16,7 @@ TEXT = b"what was said " * 20_000
 @pytest.mark.parametrize(
     ("body", "encoding"),
     [(TEXT, ""), (TEXT, "identity"), (gzip.compress(TEXT), "gzip"), (zstandard.compress(TEXT), "zstd")],
+    ids=("none", "identity", "gzip", "zstd"),
 )
 def test_a_body_is_taken_off_its_encoding(body: bytes, encoding: str) -> None:
     assert decoded(body, encoding) == TEXT
