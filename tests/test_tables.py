@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from rotoscope.tables import free_width, print_table, table_lines
+from rotoscope.tables import fitted, free_width, parts_that_fit, print_columns, print_table, table_lines
 
 PRINT = (
     "import sys\n"
@@ -39,6 +39,33 @@ def test_a_row_may_end_early() -> None:
 
 def test_a_table_without_rows_is_its_headings() -> None:
     assert list(table_lines(("a", "b"), [])) == ["a  b"]
+
+
+@pytest.mark.parametrize(
+    ("width", "parts"),
+    [
+        (None, [[0, 1, 2, 3]]),
+        (17, [[0, 1, 2, 3]]),
+        (16, [[0, 1, 2], [0, 3]]),
+        (10, [[0, 1], [0, 2], [0, 3]]),
+        (1, [[0, 1], [0, 2], [0, 3]]),
+    ],
+)
+def test_columns_that_do_not_fit_stand_in_parts_with_the_names_before_each(
+    width: int | None, parts: list[list[int]]
+) -> None:
+    assert parts_that_fit(("", "one", "two", "x"), [("name", "1", "2", "3")], width) == parts
+
+
+def test_a_table_without_groups_has_its_names() -> None:
+    assert parts_that_fit(("",), [("name",)], 10) == [[0]]
+
+
+def test_a_pipe_gets_all_columns_side_by_side_and_text_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_columns(("", "a" * 90, "b" * 90), [("n", "1", "2")])
+
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert fitted("word " * 100) == "word " * 100
 
 
 def test_a_pipe_gets_whole_lines_without_loading_rich() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -48,6 +48,8 @@ class Row:
     start: str = ""
     time: str = ""
     span: tuple[float, float] | None = None
+    own_time: bool = False
+    """What the agent spends between other things, without anybody to wait for."""
 
 
 def heading(trace: Trace) -> list[str]:
@@ -91,6 +93,17 @@ def rows(trace: Trace) -> list[Row]:
     return out
 
 
+def without_short_waits(table: Sequence[Row], places: int) -> tuple[list[Row], str]:
+    """Leave out the agent's own time where it is shorter than one place of so many that the whole has; say what is missing."""
+    whole = whole_span(table)
+    least_ms = (whole[1] - whole[0]) / places if whole else 0.0
+    short = [row.span for row in table if row.own_time and row.span and row.span[1] - row.span[0] < least_ms]
+    kept = [row for row in table if not (row.own_time and row.span in short)]
+    together_ms = sum(end - start for start, end in short)
+    said = f"{counted(len(short), 'wait')} below {least_ms / 1000:.2f} s, {together_ms / 1000:.2f} s in all, left out"
+    return kept, said if short else ""
+
+
 def time_line(span: tuple[float, float], whole: tuple[float, float], width: int) -> str:
     """Draw a span of milliseconds as a bar at its place in the whole, at least one character long."""
     start, end = whole
@@ -100,7 +113,7 @@ def time_line(span: tuple[float, float], whole: tuple[float, float], width: int)
     return " " * left + "█" * (right - left)
 
 
-def whole_span(table: list[Row]) -> tuple[float, float] | None:
+def whole_span(table: Sequence[Row]) -> tuple[float, float] | None:
     """Return the first start and the last end of all rows with times, None where none has."""
     spans = [row.span for row in table if row.span is not None]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
@@ -163,7 +176,8 @@ def _other_row(event: TraceEvent, branch: str) -> Row:
             what = f"{event.tool_call_id} {event.tool_name}{asked}{source}"
             return Row(branch, what, **_when(event.at_ms, event.duration_ms))
         case Wait():
-            return Row(branch, f"wait: {event.kind}", **_when(event.at_ms, event.duration_ms))
+            own_time = event.kind in ("think", "agent")
+            return Row(branch, f"wait: {event.kind}", own_time=own_time, **_when(event.at_ms, event.duration_ms))
         case Embedding():
             return Row(branch, "embedding", f"{event.prompt_tokens:,}", **_when(event.at_ms, event.duration_ms))
         case ParallelStart():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _BETWEEN = "  "
@@ -19,6 +20,32 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
         _print_fitted(headings, rows, numbers)
     else:
         sys.stdout.writelines(f"{line}\n" for line in table_lines(headings, rows, right=numbers))
+
+
+def print_columns(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print whole rows of a name and values flush right; in a terminal they stand below one another in parts that fit it."""
+    lines = [tuple(row) for row in rows]
+    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for number, part in enumerate(parts_that_fit(headings, lines, terminal)):
+        sys.stdout.write("\n" if number else "")
+        print_table([headings[i] for i in part], [[row[i] for i in part] for row in lines], right=range(1, len(part)))
+
+
+def parts_that_fit(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[list[int]]:
+    """Return the columns of each part of a table: the first one, and as many others as the width has room for."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    parts = [[0]]
+    for column in range(1, len(headings)):
+        needed = sum(widths[i] + len(_BETWEEN) for i in (*parts[-1], column)) - len(_BETWEEN)
+        if width is not None and needed > width and len(parts[-1]) > 1:
+            parts.append([0])
+        parts[-1].append(column)
+    return parts
+
+
+def fitted(text: str) -> str:
+    """Return a text in lines that fit the terminal, broken between words; in one where stdout is none."""
+    return textwrap.fill(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text
 
 
 def table_lines(

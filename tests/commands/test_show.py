@@ -47,3 +47,14 @@ def test_keys_in_another_order_change_nothing(recorded: Path, caplog: pytest.Log
 
     assert shown(recorded) == before
     assert caplog.text == ""
+
+
+def test_short_waits_are_shown_when_asked_for() -> None:
+    trace = str(Path(__file__).parents[2] / "examples/traces/react/run-01.trace.json")
+
+    short, whole = (CliRunner().invoke(app, ["show", trace, *more]).stdout for more in ([], ["--waits"]))
+
+    left_out = whole.count("wait: think") - short.count("wait: think")
+    assert left_out > 0
+    assert f"\n{left_out} waits below " in short
+    assert "left out" not in whole

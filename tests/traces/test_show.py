@@ -18,7 +18,7 @@ from rotoscope.traces import (
     Wait,
 )
 from rotoscope.traces.model import Outputs
-from rotoscope.traces.show import heading, rows, time_line, whole_span
+from rotoscope.traces.show import Row, heading, rows, time_line, whole_span, without_short_waits
 
 TRACE = Trace(
     trace_id="00000000",
@@ -131,3 +131,26 @@ def test_bars_stand_at_their_place_in_the_whole(span: tuple[float, float], bar: 
     assert len(drawn) <= 10
     assert abs(len(drawn) - len(bar)) <= 1
     assert drawn.index("█") == bar.index("█")
+
+
+def test_short_waits_of_the_agent_are_left_out_and_counted() -> None:
+    waits = [
+        Wait(kind="think", duration_ms=9.0, at_ms=100),
+        Wait(kind="agent", duration_ms=8.0, at_ms=300),
+        Wait(kind="think", duration_ms=10.0, at_ms=400),
+        Wait(kind="human", duration_ms=1.0, at_ms=499),
+        Wait(kind="think", duration_ms=1.0),
+    ]
+    tool = ToolCall(tool_call_id="t0", tool_name="tool1", duration_ms=400.0, at_ms=0)
+    table = rows(replace(TRACE, events=(tool, *waits)))
+    table.append(Row("root", "end", span=(399, 400)))
+
+    kept, said = without_short_waits(table, 50)
+
+    assert [row.what for row in kept] == ["t0 tool1", "wait: think", "wait: human", "wait: think", "end"]
+    assert said == "2 waits below 0.01 s, 0.02 s in all, left out"
+
+
+def test_where_no_wait_is_short_nothing_is_said() -> None:
+    assert without_short_waits(rows(TRACE), 40) == (rows(TRACE), "")
+    assert without_short_waits([], 40) == ([], "")

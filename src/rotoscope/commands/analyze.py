@@ -71,13 +71,13 @@ def analyze(
 
 
 def _print(rows: list[dict[str, Value]], definition: str) -> None:
-    from rotoscope.tables import print_table
+    from rotoscope.tables import fitted, print_columns
     from rotoscope.traces.analysis.table import lines
 
     groups = [row for row in rows if row["scope"] != "trace"]
     headings = ("", *(str(group["label"] or "all") for group in groups))
-    print_table(headings, lines(groups), right=range(1, len(headings)))
-    typer.echo(f"\n{definition}")
+    print_columns(headings, lines(groups))
+    typer.echo(f"\n{fitted(definition)}")
 
 
 def _print_definitions(lines: list[tuple[str, ...]]) -> None:

@@ -18,6 +18,9 @@ def show(
             help="A trace file, ours or foreign; FILE#NAME is one trace of a file that holds many.", metavar="TRACE"
         ),
     ],
+    waits: Annotated[
+        bool, typer.Option("--waits", help="Show each wait between calls and tools, however short it is.")
+    ] = False,
 ) -> None:
     """Show one trace: branches, calls, what each shared with what, tools, waits and a time line.
 
@@ -30,6 +33,10 @@ def show(
     opened = open_trace(trace)
     typer.echo("\n".join(view.heading(opened)))
     table = view.rows(opened)
+    if not waits:
+        table, left_out = view.without_short_waits(table, TIME_LINE_WIDTH)
+        if left_out:
+            typer.echo(f"{left_out}: --waits shows them")
     columns: tuple[str, ...] = view.COLUMNS[:-1]
     cells: list[tuple[str, ...]] = [
         (row.branch, row.what, row.isl, row.osl, row.shares, row.new, row.cached, row.start, row.time) for row in table
