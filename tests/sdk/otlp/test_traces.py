@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
-from otlp_spans import Span, agent, attributes, calls_of, chat, file_of, members_of, tool, trace_of, value
+from otlp_spans import Span, agent, attributes, calls_of, chat, file_of, members_of, message, tool, trace_of, value
 from sdk_doubles import Spans, provided_by
 
 from rotoscope import parallel, trace_agent, trace_tool
@@ -21,6 +21,7 @@ from rotoscope.traces.corpus import Member
 from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.model import ParallelEnd, ParallelStart, Prefix, ToolCall
+from rotoscope.traces.writer import dumps
 
 
 def parts(role: str, text: str) -> dict[str, Any]:
@@ -126,6 +127,37 @@ def test_no_content_and_no_name_is_in_the_trace(tmp_path: Any) -> None:
 
     assert b"canary" not in (tmp_path / "one.trace.json").read_bytes()
     assert "canary" not in "".join(fidelity.lines())
+
+
+def test_no_text_in_any_place_is_in_a_trace_or_in_what_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Names, keys, ids of conversations, events, exceptions, states, links, processes, log records: each has a canary."""
+    numbers = iter(range(1000))
+
+    def canary() -> str:
+        return f"canary {next(numbers)}"
+
+    def told(**known: Any) -> dict[str, Any]:
+        return {canary(): canary(), **known}
+
+    failed = {"code": 2, "message": canary()}
+    raised = told(**{"exception.type": canary(), "exception.message": canary(), "exception.stacktrace": canary()})
+    events = [("exception", 1.5, raised), (canary(), 1.6, told()), ("gen_ai.choice", 1.7, told(finish_reason=canary()))]
+    names = {name: canary() for name in ("gen_ai.request.model", "gen_ai.response.id", "session.id", "agent_id")}
+    link = {"traceId": "1" * 32, "spanId": "2" * 16, "attributes": attributes(told())}
+    top = agent(at=(0, 9), status=failed, traceState=canary(), links=[link])
+    call = chat(100, 10, told(**names, **{"error.type": canary()}), at=(1, 2), parent=top, events=events)
+    error = chat(None, None, told(**{"error.type": canary()}), at=(5, 6), parent=top, status=failed)
+    spans = [top, call, tool(canary(), told(), at=(3, 4), parent=top), error]
+    record = {"traceId": call["traceId"], "spanId": call["spanId"], "eventName": "gen_ai.user.message"}
+    record |= {"body": value(told(content=canary())), "attributes": attributes(told()), "severityText": canary()}
+    logs = {"resourceLogs": [{"resource": {"attributes": attributes(told())}, "scopeLogs": [{"logRecords": [record]}]}]}
+    fidelity = Fidelity()
+
+    data = json.dumps(message([one | {"name": canary()} for one in spans], scope=canary(), service=canary()))
+    members = members_of(data.encode() + b"\n" + json.dumps(logs).encode(), fidelity)
+
+    written = b"".join(dumps(member.trace) for member in members).decode() + repr(members)
+    assert "canary" not in written + "".join(fidelity.lines()) + caplog.text
 
 
 def test_the_same_file_gives_the_same_trace() -> None:
