@@ -43,11 +43,6 @@ def has_told(losses: Mapping[Loss, int]) -> None:
     _told.update(losses)
 
 
-def account() -> str:
-    """Return the line; empty where there is nothing to tell."""
-    return phrased(untold())
-
-
 def warn(line: str, *words: object) -> None:
     """Tell the person who runs the agent that something is lost, be logging set up or not; never more than a few lines."""
     _log.warning(line, *words)
@@ -68,8 +63,10 @@ def _is_handled() -> bool:
 
 
 def _tell() -> None:
-    if line := account():
-        warn("as the process ends: %s", line)
+    """Tell what is still to be told, once: from Python 3.13 on processes of `multiprocessing` end in both ways."""
+    if lost := untold():
+        has_told(lost)
+        warn("as the process ends: %s", phrased(lost))
 
 
 def _register() -> None:

@@ -24,28 +24,30 @@ def numbers(monkeypatch: pytest.MonkeyPatch) -> dict[Loss, int]:
     return numbers
 
 
-def test_only_what_there_is_some_of_is_told_in_one_line(numbers: dict[Loss, int]) -> None:
-    assert account.account() == "agents that have not ended: 2"
+def test_only_what_there_is_some_of_is_told(numbers: dict[Loss, int]) -> None:
+    assert account.untold() == {"agents": 2}
     numbers["spans"] = 1
-    assert account.account() == "agents that have not ended: 2; spans that were lost: 1"
+    assert account.untold() == {"agents": 2, "spans": 1}
     numbers.update(dict.fromkeys(numbers, 0))
-    assert account.account() == ""
+    assert account.untold() == {}
 
 
 def test_what_somebody_else_tells_is_not_told_twice(numbers: dict[Loss, int]) -> None:
     account.has_told({"agents": 2})
-    assert account.account() == ""
+    assert account.untold() == {}
 
     numbers["agents"] = 3
     assert account.untold() == {"agents": 1}
 
 
-def test_line_goes_to_the_log_where_somebody_reads_it(
+def test_one_line_goes_to_the_log_where_somebody_reads_it(
     numbers: dict[Loss, int], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    numbers["spans"] = 1
+    account._tell()
     account._tell()
 
-    assert caplog.messages == ["as the process ends: agents that have not ended: 2"]
+    assert caplog.messages == ["as the process ends: agents that have not ended: 2; spans that were lost: 1"]
     assert capsys.readouterr().err == ""
 
 
