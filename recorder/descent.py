@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -201,6 +202,12 @@ class _Gap:
     """How many conversations it is known to have begun."""
     left_ms: float = inf
     """When its agent had certainly gone on, without sending results."""
+    is_over: bool = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it asked for more tools than it is known to have begun conversations."""
+        return self.begun < self.tools
 
     def holds(self, conversation: Conversation) -> bool:
         """Whether a conversation had ended when the results were sent."""
@@ -219,14 +226,26 @@ class _Gap:
         self.left_ms = min(self.left_ms, conversation.end_ms)
 
 
+_Queue: TypeAlias = list[tuple[bool, int, float, int, _Gap]]
+"""A heap of gaps: those with room first, the inner ones, the first; they leave it when they come to its top."""
+
+
 @dataclass(slots=True)
 class _Waiting:
-    """Conversations by when they wait for tools, in the order in which conversations begin."""
+    """Conversations by when they wait for tools, in the order in which conversations begin.
+
+    Gaps whose results were sent end then, and are looked at one by one. Others may stay open for as long as the run takes,
+    so that of them only the likeliest is looked at.
+    """
 
     _is_alike: IsAlike
     _told: Told
     _coming: list[tuple[float, int, _Gap]] = field(default_factory=list)
-    _open: list[_Gap] = field(default_factory=list)
+    _answered: list[_Gap] = field(default_factory=list)
+    _unanswered: _Queue = field(default_factory=list)
+    _of_threads: defaultdict[int | None, _Queue] = field(default_factory=lambda: defaultdict(list))
+    """The same of each thread."""
+    _opened: int = 0
     _lines: set[int | None] = field(default_factory=set)
     _known: dict[int | None, Conversation] = field(default_factory=dict)
     _depths: dict[int | None, int] = field(default_factory=dict)
@@ -250,22 +269,21 @@ class _Waiting:
     def find(self, conversation: Conversation, *, sender: int | None = None) -> _Found | None:
         """Find who waited for tools when a conversation began, among those of a sender where one is named."""
         now_ms = conversation.start_ms
-        while self._coming and self._coming[0][0] <= now_ms:
-            self._open.append(heapq.heappop(self._coming)[2])
-        self._open = [gap for gap in self._open if self._may_wait(gap, now_ms)]
+        self._open(now_ms)
         if not conversation.is_main:
             return None
-        gaps = [gap for gap in self._open if self._may_begin(gap.conversation, conversation)]
+        gaps = [gap for gap in self._answered if self._may_begin(gap.conversation, conversation)]
         gaps = [gap for gap in gaps if sender is None or gap.conversation.thread == sender]
+        holding = [gap for gap in gaps if gap.holds(conversation)]
+        if (unanswered := self._likeliest_unanswered(conversation, sender, now_ms)) is not None:
+            gaps.append(unanswered)
         if not gaps:
             return None
-        gap = max(gaps, key=lambda gap: self._likely(gap, conversation))
-        is_sure = [gap] == [x for x in gaps if x.holds(conversation)]
+        gap = max(holding or gaps, key=self._likely)
+        is_sure = len(holding) == 1
         if not is_sure and sender is None:
             if conversation.first.opened.thread_source == "own":
-                for one in gaps:
-                    if one.is_last_before(conversation):
-                        one.leave(conversation)
+                self._leave(conversation, now_ms)
                 return None  # an agent that says on which line it is would say that it is below it
             if gap.is_made_anew(conversation, self._is_alike):
                 gap.leave(conversation)
@@ -273,15 +291,58 @@ class _Waiting:
         gap.begun += 1
         return gap.conversation.number, "tools" if is_sure else "time"
 
-    def _likely(self, gap: _Gap, conversation: Conversation) -> tuple[bool, bool, int, float]:
-        """Order gaps: those that hold a conversation, that it is not too many for, the inner ones, the first."""
-        has_room = gap.begun < gap.tools
-        return gap.holds(conversation), has_room, self._depths[gap.conversation.number], -gap.start_ms
+    def _open(self, now_ms: float) -> None:
+        while self._coming and self._coming[0][0] <= now_ms:
+            gap = heapq.heappop(self._coming)[2]
+            if gap.is_answered:
+                self._answered.append(gap)
+                continue
+            self._opened += 1
+            entry = self._entry(gap, self._opened)
+            heapq.heappush(self._unanswered, entry)
+            heapq.heappush(self._of_threads[gap.conversation.thread], entry)
+        self._answered = [gap for gap in self._answered if self._may_wait(gap, now_ms)]
+
+    def _entry(self, gap: _Gap, place: int) -> tuple[bool, int, float, int, _Gap]:
+        return not gap.has_room, -self._depths[gap.conversation.number], gap.start_ms, place, gap
+
+    def _likeliest_unanswered(self, conversation: Conversation, sender: int | None, now_ms: float) -> _Gap | None:
+        """Return the first in order of those without results that may have begun a conversation."""
+        if conversation.thread is None or conversation.thread not in self._lines:
+            queue = self._unanswered if sender is None else self._of_threads[sender]
+        elif sender in (None, conversation.thread):
+            queue = self._of_threads[conversation.thread]
+        else:
+            return None
+        while queue:
+            has_no_room, _, _, place, gap = queue[0]
+            if not self._may_wait(gap, now_ms):
+                heapq.heappop(queue)
+            elif has_no_room is gap.has_room:
+                heapq.heapreplace(queue, self._entry(gap, place))
+            else:
+                return gap
+        return None
+
+    def _leave(self, conversation: Conversation, now_ms: float) -> None:
+        """Take in that all that its thread waited for is over when a conversation has ended."""
+        queue = self._of_threads[conversation.thread]
+        queue[:] = [entry for entry in queue if self._may_wait(entry[-1], now_ms)]
+        heapq.heapify(queue)
+        for *_, gap in queue:
+            if gap.is_last_before(conversation):
+                gap.leave(conversation)
+
+    def _likely(self, gap: _Gap) -> tuple[bool, int, float]:
+        """Order gaps: those that a conversation is not too many for, the inner ones, the first."""
+        return gap.has_room, self._depths[gap.conversation.number], -gap.start_ms
 
     def _may_wait(self, gap: _Gap, now_ms: float) -> bool:
-        return gap.end_ms > now_ms and gap.left_ms > now_ms and not self._is_over(gap, now_ms)
+        """Whether a gap is open; once it is not, it never is."""
+        gap.is_over = gap.is_over or gap.end_ms <= now_ms or gap.left_ms <= now_ms or self._has_gone_on(gap, now_ms)
+        return not gap.is_over
 
-    def _is_over(self, gap: _Gap, now_ms: float) -> bool:
+    def _has_gone_on(self, gap: _Gap, now_ms: float) -> bool:
         """Whether results never came and who began the conversation went on: it has ended with a tool, as some do."""
         parent = None if gap.is_answered else self._known.get(gap.conversation.parent)
         if parent is None:

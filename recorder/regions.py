@@ -15,7 +15,7 @@ overlap or not; it begins and ends when the agent says so, and is never joined w
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -133,7 +133,11 @@ class _Layout:
         told: defaultdict[ForkEvidence, list[int]] = defaultdict(list)
         beside: list[tuple[ForkEvidence, list[int]]] = []
         inside, level = [owner], [owner]
+        ends: list[tuple[float, int]] = []  # of those inside
         while level:
+            for number in level:
+                if known[number].calls:
+                    insort(ends, (known[number].end_ms, number))
             untold = []
             for child in (child for x in level for child in known[x].children):
                 evidence = known[child].evidence
@@ -141,7 +145,9 @@ class _Layout:
                     untold.append(known[child])
                 else:
                     told[evidence].append(child)
-            groups = _overlapping(untold, [known[x] for x in inside])
+            first_ms = min((x.start_ms for x in untold if x.calls), default=inf)
+            still = ends[bisect_right(ends, (first_ms, len(known))) :]  # a chain of prompts made anew has many levels
+            groups = _overlapping(untold, [known[x] for _, x in still]) if untold else []
             beside += [(self._evidence(group, known[owner]), group) for group in groups]
             taken = {number for group in groups for number in group}
             level = [x.number for x in untold if x.number not in taken]

@@ -79,6 +79,8 @@ class Timeline:
     tools: int = 0
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of each call by that in the journal."""
+    _told_of: set[int] = field(default_factory=set)
+    """Regions of whose branches all is written that the agent told."""
     _requests: dict[int, int] = field(default_factory=dict)
     """Requests of several calls by their numbers in the journal."""
 
@@ -198,7 +200,10 @@ class Timeline:
                 telling.append(self._tell_within(inner))
 
     def _tell_within(self, region: Region) -> Iterator[Region]:
-        """Write it of a region; yield those below it, of which it is to be written before this goes on."""
+        """Write it of a region, once; yield those below it, of which it is to be written before this goes on."""
+        if region.number in self._told_of:
+            return
+        self._told_of.add(region.number)
         for index in range(len(region.conversations)):
             branch = region.number, index
             for inner in list(self.open[branch]):

@@ -3,11 +3,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from chat_wire import Wire, assistant, result, system, tool_call, user
 
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
-from rotoscope.recorder.descent import find_descent
+from rotoscope.recorder.descent import _Gap, _Waiting, find_descent
 from rotoscope.recorder.links import Linker
 from rotoscope.recorder.told import Told
 from rotoscope.traces.journal import CallOpened, ThreadSource
@@ -191,3 +192,26 @@ def test_one_begins_as_many_as_it_asked_for() -> None:
     wire.call([*messages, result("1", "x"), result("2", "y")], assistant("f"), start=18, end=19)
 
     assert parents(wire)[1:] == [(0, "tools"), (0, "tools"), (1, "time"), (2, "time")]
+
+
+def looks_at(agents: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often somebody who waits is looked at where agents follow one another whose last tools nobody answers."""
+    counted = [0]
+    may_wait = _Waiting._may_wait
+
+    def counting(waiting: _Waiting, gap: _Gap, now_ms: float) -> bool:
+        counted[0] += 1
+        return may_wait(waiting, gap, now_ms)
+
+    wire = Wire()
+    for index in range(agents):
+        asking = assistant(calls=[tool_call(str(index))])
+        wire.call([system("s"), user(str(index))], asking, start=2 * index, end=2 * index + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(_Waiting, "_may_wait", counting)
+        parents(wire, {index: (index, 0) for index in range(1, agents)})
+    return counted[0]
+
+
+def test_work_grows_with_the_agents_whose_tools_are_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < looks_at(80, monkeypatch) <= 5 * looks_at(20, monkeypatch)

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from chat_wire import Wire, assistant, result, system, tool_call, user
 
+from rotoscope.recorder import regions
 from rotoscope.recorder.calls import gather
 from rotoscope.recorder.conversations import find_turns
+from rotoscope.recorder.descent import Conversation
 from rotoscope.recorder.links import Linker
 from rotoscope.recorder.regions import Lanes, find_lanes
 from rotoscope.recorder.told import Told
@@ -206,3 +209,28 @@ def test_a_region_begins_before_the_call_in_flight_of_the_one_that_began_it() ->
     (region,) = lanes.regions
 
     assert (region.begins_before, region.start_ms, region.evidence) == (1, 2000.0, "time")
+
+
+def looked_at(prompts: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many conversations are compared where an agent makes each of its prompts anew."""
+    counted = [0]
+    overlapping = regions._overlapping
+
+    def counting(conversations: Sequence[Conversation], line: Sequence[Conversation]) -> list[list[int]]:
+        counted[0] += len(conversations) + len(line)
+        return overlapping(conversations, line)
+
+    wire = Wire()
+    for index in range(prompts):
+        asking = assistant(calls=[tool_call(str(index))])
+        wire.call([system("s"), user(str(index))], asking, start=2 * index, end=2 * index + 1)
+    run = gather(wire.written().records)
+    with monkeypatch.context() as patch:
+        patch.setattr(regions, "_overlapping", counting)
+        lanes = find_lanes(run, find_turns(run, Linker(run).find()), Told())
+    assert set(lanes.branches.values()) == {None}
+    return counted[0]
+
+
+def test_work_grows_with_the_prompts_that_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < looked_at(80, monkeypatch) <= 5 * looked_at(20, monkeypatch)
