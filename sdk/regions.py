@@ -154,5 +154,5 @@ def parallel(name: str = "") -> Parallel:
 
 
 def wait(kind: WaitKind = "think") -> Waiting:
-    """Tell of a wait: for a person (`human`), or of thinking of the agent's own (`think`)."""
+    """Tell of a wait: for a person (`human`), of thinking of the agent's own (`think`), or for another agent (`agent`)."""
     return Waiting(kind)

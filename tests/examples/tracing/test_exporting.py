@@ -86,3 +86,30 @@ def spans_in(body: bytes) -> Iterator[Span]:
         assert {one.key: one.value.string_value for one in of_resource.resource.attributes}["service.name"] == "agent"
         for of_scope in of_resource.scope_spans:
             yield from of_scope.spans
+
+
+def exported(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src"))), **variables}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_backend_that_does_not_answer_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AGENT)
+    run = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from examples.tracing.exporting import main; main(['agent'])"
+
+    done = exported(run, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT="0.1")
+
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("spans do not arrive at http://127.0.0.1:9; ")
+
+
+def test_packages_that_are_missing_are_named_in_one_line() -> None:
+    no_exporter = exported("import sys; sys.modules['opentelemetry'] = None; import examples.tracing.exporting")
+    no_agent = exported("from examples.tracing.exporting import main; main(['no_such_agent'])")
+
+    assert (no_exporter.returncode, no_agent.returncode) == (1, 1)
+    assert "install opentelemetry-exporter-otlp-proto-http" in no_exporter.stderr
+    assert "no_such_agent cannot be run: " in no_agent.stderr
+    assert len(no_exporter.stderr.splitlines()) == len(no_agent.stderr.splitlines()) == 1
