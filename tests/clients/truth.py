@@ -71,12 +71,17 @@ def true_calls(one: Recorded) -> list[TrueCall]:
     return [TrueCall(call, found[call.call]) for call in calls]
 
 
-def findings(trace: Trace, calls: Sequence[TrueCall]) -> Iterator[Finding]:
-    """Yield every pair of prompts, and every prompt with the stream that it is said to begin like."""
+def pairs(trace: Trace, calls: Sequence[TrueCall]) -> Iterator[Finding]:
+    """Yield every pair of prompts."""
     bounds = PromptBounds(trace)
     for a, b in combinations(calls, 2):
         true = common(a.prompt, b.prompt) if a.call.domain == b.call.domain else 0
         yield Finding((a.call.call, b.call.call), true, *bounds.common_prefix(a.call.call, b.call.call))
+
+
+def findings(trace: Trace, calls: Sequence[TrueCall]) -> Iterator[Finding]:
+    """Yield every pair of prompts, and every prompt with the stream that it is said to begin like."""
+    yield from pairs(trace, calls)
     by_number = {one.call.call: one for one in calls}
     for one in calls:
         prefix = one.call.prefix

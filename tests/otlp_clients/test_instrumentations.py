@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 from pathlib import Path
 
 from clients.checks import broken_laws_of_replay
-from clients.truth import Finding, TrueCall, common
+from clients.truth import TrueCall, pairs
 from otlp_clients.plays import Told
 
 from rotoscope.replayer.simulator.scheduler import Generation
 from rotoscope.traces import Call, Embedding, ParallelStart, ToolCall, Trace
 from rotoscope.traces.audit import audit
 from rotoscope.traces.audit_kinds import TRACE_KINDS
-from rotoscope.traces.bounds import PromptBounds
 from rotoscope.traces.canary import Canaries
 
 WITHOUT_CONTENT = {"genai"}
@@ -76,19 +74,11 @@ def test_what_was_cached_is_what_the_server_told(told: Told) -> None:
 
 
 def test_true_common_prefixes_lie_within_the_bounds(told: Told) -> None:
-    found = [pair for trace in told.traces for pair in pairs_of(trace, true_calls(trace, told))]
+    found = [pair for trace in told.traces for pair in pairs(trace, true_calls(trace, told))]
 
     widths = sorted(one.high - one.low for one in found)
     print(f"\n{told.name}: {len(found)} pairs, bounds {widths[len(found) // 2]} (at most {widths[-1]}) tokens wide")
     assert [one for one in found if not one.holds] == []
-
-
-def pairs_of(trace: Trace, calls: Sequence[TrueCall]) -> Iterator[Finding]:
-    """Yield every pair of prompts whose tokens are known."""
-    bounds = PromptBounds(trace)
-    for a, b in combinations(calls, 2):
-        true = common(a.prompt, b.prompt) if a.call.domain == b.call.domain else 0
-        yield Finding((a.call.call, b.call.call), true, *bounds.common_prefix(a.call.call, b.call.call))
 
 
 def true_calls(trace: Trace, told: Told) -> list[TrueCall]:
