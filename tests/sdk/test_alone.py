@@ -401,9 +401,30 @@ def test_a_fork_while_another_thread_is_at_it_waits_for_nobody(tmp_path: Path, o
     assert calls_in(tmp_path) == [3]
 
 
+LED = """
+import subprocess
+led = '''
+from rotoscope import trace_agent
+import httpx2, sys
+body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+httpx2.post(sys.argv[1] + "/v1/chat/completions", json=body)
+'''
+subprocess.run([sys.executable, "-c", led, origin], check=True)
+"""
+
+
+def test_calls_of_a_process_that_is_led_here_are_recorded_though_no_agent_runs_there(
+    tmp_path: Path, origin: str
+) -> None:
+    assert ran(tmp_path, origin, LED).stderr == ""
+    assert calls_in(tmp_path) == [1]
+
+
 FORKED_TWICE = """
 ask()
+(kept,) = rotoscope.sdk.recordings.current_recording()._open
 if not os.fork():
+    assert kept._recorded.journal.closed
     ask()
     uplink = rotoscope.sdk.recordings.current_recording()._elsewhere.uplink
     assert uplink._socket is not None

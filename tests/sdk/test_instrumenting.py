@@ -19,6 +19,7 @@ from rotoscope.sdk.instrumenting import recording_by_environment
 from rotoscope.sdk.scopes import current_scope
 from rotoscope.sdk.spanned import with_call_spans
 from rotoscope.sdk.transports.patching import listen, listening
+from rotoscope.sdk.uplinks import Joined
 from rotoscope.traces.errors import UnusableInput
 
 HERE, THERE = "http://127.0.0.1:8484", "http://127.0.0.1:8585"
@@ -212,3 +213,13 @@ def test_environment_is_looked_at_once_however_many_threads_begin(monkeypatch: p
         thread.join(GUARD_S)
 
     assert looked == [1]
+
+
+def test_process_that_another_one_records_is_led_there_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROTOSCOPE_PROCESS", "@rotoscope-nobody:token:1")
+    instrument()
+    led = recordings.current_recording()
+    instrument(folder=tmp_path)
+
+    assert isinstance(led, Joined)
+    assert recordings.current_recording() is led
