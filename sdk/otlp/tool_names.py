@@ -32,9 +32,8 @@ class ToolNames:
         for of_line in ended.values():
             of_line.sort(key=lambda call: call.end_ns or 0)
         for tool, line in sorted(tools, key=lambda one: one[0].start_ns):
-            place = bisect_right(ended[line], tool.start_ns, key=lambda call: call.end_ns or 0)
-            if place:
-                found.behind.setdefault(ended[line][place - 1], []).append(tool)
+            if (asking := _asking(ended[line], tool)) is not None:
+                found.behind.setdefault(asking, []).append(tool)
             found.names[tool] = spellings.tool_name_of(tool)
         for call, ran in found.behind.items():
             found.names.update(_as_asked(call, ran))
@@ -43,6 +42,22 @@ class ToolNames:
     def asked_by(self, call: ModelCall) -> list[str]:
         """Return the names of the tools behind a call."""
         return [self.names[tool] for tool in self.behind.get(call, ())]
+
+
+def _asking(calls: Sequence[ModelCall], tool: Span) -> ModelCall | None:
+    """Return who asked for a tool, of calls by their ends: the last that had ended, or one behind it that is still told.
+
+    A client that gets its answer in pieces may run a tool before the answer has ended.
+    """
+    place = bisect_right(calls, tool.start_ns, key=lambda call: call.end_ns or 0)
+    before = calls[place - 1] if place else None
+    after = calls[place] if place < len(calls) and calls[place].start_ns <= tool.start_ns else None
+    is_behind = after is not None and (before is None or after.start_ns >= (before.end_ns or 0))
+    return after if after is not None and is_behind and _asks_for_tools(after) else before
+
+
+def _asks_for_tools(call: ModelCall) -> bool:
+    return "tool_calls" in call.reasons or any(answer.get("tool_calls") for answer in call.said.answers)
 
 
 def _as_asked(call: ModelCall, ran: Sequence[Span]) -> dict[Span, str]:

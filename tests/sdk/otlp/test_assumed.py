@@ -189,6 +189,19 @@ def test_tools_behind_a_call_are_those_that_it_asked_for() -> None:
     assert {event.time_source for event in ran} == {"sdk"}
 
 
+def test_a_tool_that_ran_before_the_answer_had_ended_is_of_that_answer() -> None:
+    top, asks = agent(at=(0, 9)), {"gen_ai.response.finish_reasons": ["tool_calls"]}
+    calls = [chat(100, 10, asks, at=(0, 1), parent=top), chat(150, 10, asks, at=(2, 4), parent=top)]
+    calls.append(chat(200, 5, at=(5, 6), parent=top))
+    tools = [tool("one", at=(1, 2), parent=top), tool("two", at=(3.5, 4.5), parent=top)]
+
+    trace = trace_of(top, *calls, *tools)
+
+    found = [event for event in trace.events if isinstance(event, ToolCall)]
+    assert [(event.call, event.at_ms, event.time_source) for event in found] == [(0, 1000.0, "sdk"), (1, 3500.0, "sdk")]
+    assert [call.tool_calls for call in trace.calls()] == [("tool0",), ("tool1",), ()]
+
+
 def test_tools_that_no_span_tells_of_have_the_time_of_the_gap() -> None:
     asked = {"gen_ai.response.finish_reasons": ["tool_calls"]}
     top = agent(at=(0, 9))
