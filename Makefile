@@ -102,7 +102,7 @@ bench: environment ## measure every claim about speed (benchmarks/)
 
 test-data: environment ## replay and convert the published traces whole, with the prefix law on the wire
 	ROTOSCOPE_WHOLE_DATA=1 $(python) -m pytest -n auto tests/test_replayed_data_law.py tests/test_converted_data_law.py \
-		tests/traces/formats/test_records_data_law.py
+		tests/traces/formats/test_records_data_law.py tests/traces/formats/test_mooncake_sessions_writer.py
 
 INPUTS ?= 1000000
 fuzz: environment ## feed so many damaged inputs (INPUTS) to every reader of trace formats and every dialect

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,14 +16,30 @@ DATA_VARIABLE = "ROTOSCOPE_DATA"
 os.environ.setdefault("SSL_CERT_FILE", str(PROJECT / "tests" / "data" / "nobody.pem"))
 
 # A busy machine makes an example slow, not wrong. Continuous integration tries the same examples each time, so that a
-# failure is that of the change; everybody else's run tries new ones.
+# failure is that of the change; everybody else's run tries new ones. Fewer than by default, since making them is most of
+# what the laws take; `--hypothesis-profile=thorough` tries many more where a law gives no number of its own.
 settings.register_profile(
     "any-speed",
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=os.environ.get("CI") == "true",
 )
+settings.register_profile("thorough", settings.get_profile("any-speed"), max_examples=1_000, derandomize=False)
 settings.load_profile("any-speed")
+
+# Bytecode is kept, also that of tests with rewritten assertions: without it every worker rewrites every test file, and
+# every process that a test starts compiles the project anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what was collected: all of it lives as long as the session."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:

@@ -60,7 +60,7 @@ def test_prompts_on_the_wire_share_what_the_trace_says(
         check_against_blocks(sent, json.loads(dumps(trace)), json.loads((data_dir / name).read_bytes()))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(traces(), st.booleans())
 def test_prompts_of_any_forest_share_what_its_trace_says_on_the_wire(trace: Trace, returns_ids: bool) -> None:
     plain = json.loads(dumps(trace))

@@ -142,7 +142,7 @@ def test_answer_to_head_has_the_length_and_no_body() -> None:
     assert parsed(answer) == (b"HTTP/1.1 200 OK", [b"Content-Length: 1234"], b"")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pieces=st.lists(_PART, max_size=6), path=st.sampled_from(["/v1/models", "/anything", CHAT]))
 def test_any_body_cut_anywhere_passes_unchanged(pieces: list[bytes], path: str) -> None:
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(pieces)
@@ -150,7 +150,7 @@ def test_any_body_cut_anywhere_passes_unchanged(pieces: list[bytes], path: str) 
     assert parsed(through_gateway(answer, post(WHOLE, path)))[2] == b"".join(pieces)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pieces=st.lists(_STREAM_PIECES | _PART, max_size=8))
 def test_stream_whose_usage_the_client_asked_for_passes_unchanged(pieces: list[bytes]) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

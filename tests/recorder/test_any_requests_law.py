@@ -122,7 +122,7 @@ BODIES = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), BODIES), min_size=1, max_size=4))
 def test_any_request_is_forwarded_as_it_came(requests: Sequence[tuple[str, bytes]]) -> None:
     wire = Wire()

@@ -21,6 +21,7 @@ PROCESSES = 20
 AT_ONCE = """
 import os, sys
 from pathlib import Path
+import rotoscope.recorder, rotoscope.traces.journal_files  # once for all processes
 from rotoscope.recorder.campaigns import Campaigns
 folder, processes = Path(sys.argv[1]), int(sys.argv[2])
 def each(number, campaign):

@@ -29,7 +29,7 @@ def taken(*chunks: bytes) -> list[Any]:
     return [orjson.loads(x) if x.endswith(b"}") else x for x in found]
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(OBJECTS, max_size=4), st.lists(st.integers(0, 1000), max_size=10), st.booleans())
 def test_the_objects_of_a_list_are_found_however_it_is_cut(
     objects: list[Any], cuts: list[int], is_indented: bool

@@ -84,7 +84,7 @@ def links_used(trace: Trace) -> Iterator[tuple[SharedPrefixLink, Call]]:
             yield link, call
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(**WORLDS)
 def test_by_usage_alone_every_pair_of_prompts_is_bounded_and_lengths_are_exact(
     seed: int, template: str, tokenizer: str
@@ -97,7 +97,7 @@ def test_by_usage_alone_every_pair_of_prompts_is_bounded_and_lengths_are_exact(
     assert all(link.greatest >= call.prefix.greatest for link, call in links_used(trace))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(**WORLDS, reports_usage=st.sampled_from([0.5, 1.0]))
 @example(seed=363655510, template="tools first", tokenizer="bytes", reports_usage=1.0)  # a shared prefix seen later
 @example(seed=1634843797, template="no tools, default system", tokenizer="words", reports_usage=1.0)
@@ -110,7 +110,7 @@ def test_bounds_hold_where_some_prompts_are_measured_and_some_not_even_counted(
     assert outside(world, trace) == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(**WORLDS, reports_usage=st.sampled_from([0.0, 1.0]))
 def test_measured_prompts_make_every_pair_exact(seed: int, template: str, tokenizer: str, reports_usage: float) -> None:
     world, trace = played(seed, template, tokenizer, reports_usage=reports_usage, measures=1.0)
@@ -122,7 +122,7 @@ def test_measured_prompts_make_every_pair_exact(seed: int, template: str, tokeni
         assert min(forest.common_prefix(a, b), limit) == common(world.prompts[a], world.prompts[b])
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(**WORLDS)
 def test_nothing_that_was_counted_gives_a_trace_all_the_same(seed: int, template: str, tokenizer: str) -> None:
     world, trace = played(seed, template, tokenizer, reports_usage=0.0)
@@ -143,7 +143,7 @@ class AnyCounter:
         return round(len(TOKENIZERS[self.tokenizer](text)) * self.times)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     **WORLDS,
     counter=st.builds(AnyCounter, WORLDS["tokenizer"], st.sampled_from([0.0, 0.3, 1.0, 1.1, 30.0])),

@@ -35,7 +35,7 @@ WORDS = [
     "\t",
     ";",
 ]
-RUNS = 25
+RUNS = 15
 
 
 @pytest.mark.parametrize("first", range(0, 4 * RUNS, RUNS))

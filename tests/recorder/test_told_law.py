@@ -95,7 +95,7 @@ class Telling:
         return end
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1_000_000))
 def test_every_call_of_a_told_run_starts_in_a_replay_when_it_did(seed: int) -> None:
     trace = Telling(seed).play()
@@ -104,7 +104,7 @@ def test_every_call_of_a_told_run_starts_in_a_replay_when_it_did(seed: int) -> N
     assert {x.call: x.at_ms for x in trace.calls() if abs(starts[x.call] - (x.at_ms or 0.0)) > 1e-3} == {}
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1_000_000))
 def test_every_tool_that_was_told_is_there_and_every_region_of_calls_is_joined(seed: int) -> None:
     telling = Telling(seed)

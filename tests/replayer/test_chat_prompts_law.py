@@ -77,7 +77,7 @@ def grown(draw: st.DrawFn) -> list[Trace]:
     return [grown_by(trace, factor) for trace in traces]
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(grown(), templates, st.integers(1, 4), st.booleans())
 def test_prompts_have_their_lengths_and_share_what_is_laid_out(
     traces: list[Trace], template: ChatTemplate, sessions: int, answers: bool
@@ -99,7 +99,7 @@ def test_prompts_have_their_lengths_and_share_what_is_laid_out(
         assert found == expected or expected < found <= min(recorded.common(a, b) + template.turn, ends)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(grown(), templates.filter(lambda template: template.takes_answers_up), st.integers(1, 3))
 def test_what_messages_change_of_a_forest_is_bounded_by_the_template(
     traces: list[Trace], template: ChatTemplate, sessions: int

@@ -628,7 +628,7 @@ def _stays_before(one: TraceEvent, other: TraceEvent) -> bool:
     return one.branch == other.branch or isinstance(one, fixed) or isinstance(other, fixed)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(traces(max_events=20) | reordered() | chained(), st.data())
 def test_every_step_starts_exactly_when_what_it_waits_for_is_there(trace: Trace, data: st.DataObject) -> None:
     durations = {call.call: float(data.draw(st.integers(0, 8))) for call in trace.calls()}

@@ -121,7 +121,7 @@ def test_what_was_sent_is_known_after_the_session_was_closed() -> None:
         assert session.sent(call).shared == before[call].shared
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data(), corpora(), st.integers(1, 3))
 def test_what_was_sent_adds_up_to_every_prompt_and_answer(
     data: st.DataObject, traces: list[Trace], sessions: int

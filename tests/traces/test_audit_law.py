@@ -64,7 +64,7 @@ def test_the_samples_are_clean(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["trace", "journal"])
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(place=st.integers(0, 10**6), text=TEXTS)
 def test_a_text_that_is_put_anywhere_is_found_and_not_repeated(kind: str, place: int, text: str) -> None:
     data = sample(kind)
@@ -92,7 +92,7 @@ def test_no_value_can_be_replaced_by_a_text(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(place=st.integers(0, 10**6), blank=st.text(" \t\n\r", min_size=1, max_size=5))
 def test_white_space_that_is_put_anywhere_is_found(kind: str, place: int, blank: str) -> None:
     data = sample(kind)
@@ -102,7 +102,7 @@ def test_white_space_that_is_put_anywhere_is_found(kind: str, place: int, blank:
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(place=st.integers(0, 10**6), junk=st.binary(max_size=20), cut=st.integers(0, 30))
 def test_damage_of_any_kind_is_found_or_is_a_file_like_any_other(kind: str, place: int, junk: bytes, cut: int) -> None:
     data = sample(kind)

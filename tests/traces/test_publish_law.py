@@ -59,7 +59,7 @@ def lengths(trace: Trace) -> Iterator[tuple[int, ...]]:
     yield from ((call.prompt_tokens, call.completion_tokens, call.reasoning_tokens) for call in trace.calls())
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(corpora())
 def test_without_rounding_the_common_prefixes_and_lengths_stay(drawn: list[Trace]) -> None:
     before = members_of(drawn)
@@ -71,7 +71,7 @@ def test_without_rounding_the_common_prefixes_and_lengths_stay(drawn: list[Trace
         assert list(lengths(other.trace)) == list(lengths(one.trace))
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(corpora(), STEPS)
 def test_traces_of_one_campaign_share_the_same_prefixes_and_tools_as_before(drawn: list[Trace], step: int) -> None:
     after = published_members(members_of(drawn), PublishOptions(round_tokens=step))
@@ -84,7 +84,7 @@ def test_traces_of_one_campaign_share_the_same_prefixes_and_tools_as_before(draw
     assert sorted(names.values(), key=lambda name: int(name[1:])) == [f"s{number}" for number in range(len(names))]
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(sized_traces(), STEPS)
 def test_rounding_gives_a_valid_trace_whose_common_prefixes_move_by_less_than_a_step(trace: Trace, step: int) -> None:
     after = rounded(trace, step)
@@ -99,7 +99,7 @@ def test_rounding_gives_a_valid_trace_whose_common_prefixes_move_by_less_than_a_
         assert bool(new.prefix.tokens) == bool(old.prefix.tokens)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(sized_traces(), STEPS)
 def test_partings_on_one_stream_may_merge_but_never_cross(trace: Trace, step: int) -> None:
     before, after = Forest.of_trace(trace), Forest.of_trace(rounded(trace, step))
@@ -112,7 +112,7 @@ def test_partings_on_one_stream_may_merge_but_never_cross(trace: Trace, step: in
             assert new == later_new or old < later_old
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(sized_traces(), STEPS)
 def test_a_stream_that_is_taken_up_whole_still_is(trace: Trace, step: int) -> None:
     after = {call.call: call for call in rounded(trace, step).calls()}
@@ -142,7 +142,7 @@ def bounded_traces(draw: st.DrawFn) -> Trace:
     return replace(trace, events=events)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(bounded_traces(), STEPS)
 def test_bounds_stay_around_what_they_bound(trace: Trace, step: int) -> None:
     after = rounded(trace, step)
@@ -160,7 +160,7 @@ def test_bounds_stay_around_what_they_bound(trace: Trace, step: int) -> None:
             assert new.prefix.greatest >= min(old.prefix.greatest, new.prompt_tokens)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(bounded_traces(), STEPS)
 def test_bounds_of_what_any_two_prompts_share_tighten_by_less_than_a_step(trace: Trace, step: int) -> None:
     before, after = PromptBounds(trace), PromptBounds(rounded(trace, step))
@@ -171,7 +171,7 @@ def test_bounds_of_what_any_two_prompts_share_tighten_by_less_than_a_step(trace:
         assert new_high > high - step
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(traces(timed=True), min_size=1, max_size=1), st.sampled_from([1, 10, 100]))
 def test_what_came_first_still_does(drawn: list[Trace], step_ms: int) -> None:
     before = drawn[0]
@@ -203,7 +203,7 @@ def test_every_publication_is_clean_and_holds_no_id_of_its_input(drawn: list[Tra
     assert not any(id.encode() in written for one in drawn for id in (one.trace_id, one.campaign))
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(corpora())
 def test_two_publications_have_no_id_in_common_and_are_otherwise_equal(drawn: list[Trace]) -> None:
     first, second = (published_members(members_of(drawn), PublishOptions()) for _ in range(2))
@@ -214,7 +214,7 @@ def test_two_publications_have_no_id_in_common_and_are_otherwise_equal(drawn: li
     assert random_ids.sub(b"", one) == random_ids.sub(b"", other)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(corpora(), st.integers(0, 9), STEPS)
 def test_a_seed_gives_the_same_bytes(drawn: list[Trace], seed: int, step: int) -> None:
     options = PublishOptions(seed=seed, round_tokens=step)
@@ -242,7 +242,7 @@ def volatile_traces(draw: st.DrawFn) -> Trace:
     return replace(trace, events=events)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(volatile_traces(), STEPS)
 def test_what_prompts_would_share_without_their_dates_is_rounded_too(trace: Trace, step: int) -> None:
     after = rounded(trace, step)
@@ -257,7 +257,7 @@ def test_what_prompts_would_share_without_their_dates_is_rounded_too(trace: Trac
     assert loads(dumps(published)) == published
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(traces(), st.sampled_from([16, 64, 512]), STEPS)
 def test_prefixes_that_are_known_by_blocks_stay_valid(trace: Trace, granularity: int, step: int) -> None:
     coarse = replace(uneven(trace, granularity), prefix_granularity=granularity)

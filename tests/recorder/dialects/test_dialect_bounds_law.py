@@ -37,7 +37,7 @@ def played(
     return world, trace
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(["messages", "responses", "gemini"]),
@@ -53,7 +53,7 @@ def test_every_pair_of_prompts_is_bounded_in_every_dialect(
     assert outside(world, trace) == []
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @example(11855, "no marks", "bytes", 0.7)  # a history that was not seen, behind which another goes on
 @given(
     st.integers(0, 2**32),

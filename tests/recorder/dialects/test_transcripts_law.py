@@ -81,7 +81,7 @@ def test_an_answer_that_is_cut_where_it_hurts_is_the_same_answer(transcript: Tra
         assert told(halves[2]) == told(whole[2])
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.sampled_from(TRANSCRIPTS), st.lists(st.integers(0, 10_000), max_size=12))
 def test_an_answer_that_is_cut_anywhere_is_the_same_answer(transcript: Transcript, cuts: list[int]) -> None:
     whole = heard(transcript, [transcript.answer])
@@ -91,7 +91,7 @@ def test_an_answer_that_is_cut_anywhere_is_the_same_answer(transcript: Transcrip
     assert told(cut[2]) == told(whole[2])
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.sampled_from(TRANSCRIPTS), st.integers(0, 10_000), st.booleans())
 def test_a_client_that_leaves_ends_a_call_whose_bytes_were_forwarded(
     transcript: Transcript, place: int, is_upstream: bool

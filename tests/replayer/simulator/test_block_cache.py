@@ -95,7 +95,7 @@ def step_some(data: st.DataObject, cache: BlockCache, running: list[Lease]) -> N
             running.remove(lease)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=12).map(tuple), max_size=30), SIZES)
 def test_eviction_is_least_recently_used_and_deepest_first(streams: list[Tokens], block_size: int) -> None:
     blocks = 7

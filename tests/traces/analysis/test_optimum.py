@@ -32,7 +32,7 @@ def brute_force(world: World, assumptions: Assumptions) -> list[int]:
     return hits
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(worlds(), st.sampled_from(PROFILES), st.booleans(), st.booleans())
 def test_one_pass_finds_what_comparing_all_tokens_finds(
     world: World, profile: EngineProfile | None, decode_reuse: bool, preload: bool

@@ -74,7 +74,7 @@ def _sent(
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(timed_worlds(), profiles, st.data())
 def test_the_tree_finds_what_comparing_all_tokens_finds(
     timed: tuple[World, list[Times]], profile: EngineProfile, data: st.DataObject

@@ -174,7 +174,7 @@ def test_any_corpus_can_be_read_again_with_the_same_calls(traces: list[Trace]) -
     assert len(back) == sum(1 for trace in traces if any(trace.calls()))
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(corpora())
 def test_requests_wait_for_the_same_ones_again_wherever_nothing_is_said_to_be_changed(traces: list[Trace]) -> None:
     fidelity = Fidelity()
