@@ -100,6 +100,8 @@ def record(folder: Path, url: str, settings: Settings) -> Path:
     agent = (*AGENT, "--seed", str(settings.seed))
     told("record", *options, "python", *agent)
     status = run_command((*ROTOSCOPE, "record", *options, sys.executable, *agent), os.environ)
+    if status > 128:  # a signal, which was for all of us
+        raise SystemExit(status)
     if status != 0:
         raise RunFailed(f"the agent ended with exit status {status}")
     return folder / "run-0001.trace.json"

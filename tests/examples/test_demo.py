@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from examples import demo
 from examples.demo import Loop, Settings, broken_promises, new_folder, rows, run, show
 from rotoscope.replayer.summary import Summary
+from rotoscope.traces.errors import RunFailed
 from rotoscope.traces.model import Call, Trace
 
 FAST = Settings(seed=4, speed="max", gap_scale=0, sessions=2, concurrency=2)
@@ -74,6 +76,16 @@ def test_what_is_shown_says_that_it_is_simulated(loop: Loop, capsys: pytest.Capt
     shown = capsys.readouterr().out
     assert "SIMULATED" in shown
     assert "DOES NOT HOLD: something" in shown
+
+
+@pytest.mark.parametrize(("status", "kind"), [(143, SystemExit), (1, RunFailed)])
+def test_a_recording_that_was_interrupted_ends_the_demo(
+    status: int, kind: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "run_command", lambda command, environment: status)
+
+    with pytest.raises(kind, match=str(status)):
+        demo.record(tmp_path, "http://127.0.0.1:1/v1", FAST)
 
 
 def test_each_demo_has_a_folder_of_its_own(tmp_path: Path) -> None:
