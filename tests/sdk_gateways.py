@@ -15,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 from event_loops import GUARD_S
+from forked_programs import run_forked
 from sdk_worlds import serving_from_a_thread
 
 
@@ -104,10 +105,9 @@ def agent_process(source: str, *arguments: str, environment: Mapping[str, str] =
 
 def ran(source: str, *arguments: str, environment: Mapping[str, str] = {}) -> tuple[str, str]:
     """Run a script that has agents to its end; return what it printed on both streams."""
-    with agent_process(source, *arguments, environment=environment) as process:
-        out, err = process.communicate(timeout=GUARD_S)
-    assert process.returncode == 0, err
-    return out, err
+    done = run_forked(START + source, *arguments, environment=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
 
 
 def marks_of(told: Sequence[Told], kind: str) -> list[dict[str, Any]]:

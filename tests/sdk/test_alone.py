@@ -17,6 +17,7 @@ import httpx2
 import openai
 import pytest
 from aiohttp import web
+from forked_programs import run_forked
 from loopback import CHAT, STREAMED, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
 from sdk_worlds import recorded_alone, serving_from_a_thread, traces_in
 
@@ -296,9 +297,7 @@ def agent():
 
 def ran(folder: Path, origin: str, code: str) -> subprocess.CompletedProcess[str]:
     """Run code that records itself, in a process of its own."""
-    quiet = "ignore::DeprecationWarning"  # of a fork beside threads, from Python 3.12 on
-    command = [sys.executable, "-W", quiet, "-c", SCRIPT + code, origin, str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_forked(SCRIPT + code, origin, str(folder))
 
 
 def calls_in(folder: Path) -> list[int]:

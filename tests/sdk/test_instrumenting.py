@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from event_loops import GUARD_S
-from sdk_gateways import ran
+from sdk_gateways import agent_process, ran
 
 from rotoscope import instrument, trace_agent
 from rotoscope.sdk import recordings
@@ -182,7 +182,9 @@ agent()
 
 
 def test_environment_is_looked_at_when_the_first_agent_runs() -> None:
-    assert ran(LATER)[0].splitlines() == ["False None", "CurrentRun()"]
+    with agent_process(LATER) as process:  # one that has loaded nothing
+        out, _ = process.communicate()
+    assert out.splitlines() == ["False None", "CurrentRun()"]
 
 
 def test_environment_that_leads_nowhere_is_told_once_and_hurts_nobody() -> None:
