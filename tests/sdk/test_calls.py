@@ -12,11 +12,13 @@ import httpx2
 import openai
 import pytest
 from aiohttp import web
-from loopback import CHAT, STREAMED, chat_answer, chat_chunk, sse, usage_chunk
+from loopback import CHAT, STREAMED, WHOLE, chat_answer, chat_chunk, sse, usage_chunk
 from sdk_worlds import recorded_alone, serving_from_a_thread, traces_in
 
-from rotoscope import trace_agent
-from rotoscope.traces.model import Call
+from rotoscope import trace_agent, trace_tool
+from rotoscope.sdk.outgoing import Request
+from rotoscope.sdk.spans import counts
+from rotoscope.traces.model import Call, ToolCall
 
 
 def recorded(folder: Path, handler: Callable[[web.Request], object], ask: Callable[[str], object]) -> list[Call]:
@@ -131,3 +133,27 @@ def test_calls_of_threads_and_tasks_of_one_agent_are_of_its_run(tmp_path: Path) 
         asyncio.run(trace_agent(asks)(origin))
 
     assert [len(list(trace.calls())) for trace in traces_in(tmp_path)] == [8]
+
+
+def test_a_request_that_cannot_be_read_is_counted(tmp_path: Path) -> None:
+    failed = counts.failed
+    with recorded_alone(tmp_path) as alone:
+        assert alone.hear(Request("POST", f"http://server{CHAT}", {"content-encoding": "gzip"}, b"no gzip")) is None
+
+    assert counts.failed == failed + 1
+
+
+def test_a_tool_that_calls_is_none(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response(chat_answer())
+
+    with serving_from_a_thread(answer) as origin, recorded_alone(tmp_path):
+
+        @trace_tool
+        def calls() -> None:
+            httpx2.post(origin + CHAT, json=WHOLE)
+
+        trace_agent(lambda: (calls(), trace_tool(name="other")(lambda: None)()))()
+
+    (trace,) = traces_in(tmp_path)
+    assert len(list(trace.calls())) == len([x for x in trace.events if isinstance(x, ToolCall)]) == 1

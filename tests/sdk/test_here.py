@@ -113,3 +113,15 @@ def in_two_threads_at_once() -> list[bool]:
 
 def test_wrapped_function_may_run_in_several_threads_at_once() -> None:
     assert in_two_threads_at_once() == [True, True]
+
+
+def test_run_that_the_path_names_is_in_no_header() -> None:
+    instrument(gateway="http://127.0.0.1:9/run/x/v1")
+
+    @trace_agent
+    def headers() -> dict[str, str]:
+        run = current_run()
+        assert run is not None
+        return run.headers()
+
+    assert headers().keys() == {"x-rotoscope-branch"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx2
@@ -82,3 +84,17 @@ def test_nothing_is_imported_to_be_patched() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "set()"
+
+
+def test_a_client_that_is_being_loaded_is_left_until_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    half = ModuleType("httpx")
+    half.__spec__ = ModuleSpec("httpx", None)
+    monkeypatch.setattr(half.__spec__, "_initializing", True, raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", half)
+    with heard_by(Ear()):
+        assert caplog.messages == []
+    half.__spec__._initializing = False  # type: ignore[attr-defined]
+    with heard_by(Ear()):
+        assert caplog.messages == ["calls by httpx are not recorded: its version is not known (AttributeError)"]

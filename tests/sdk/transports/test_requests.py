@@ -118,3 +118,34 @@ def test_an_answer_that_breaks_off_is_told(server: tuple[PiecewiseServer, str], 
         requests.post(url, data=b"said")
 
     assert ear.heard[0].story == ["response", "chunk", "failed"]
+
+
+def test_an_answer_that_breaks_off_between_chunks_fails() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        await response.write(b"one")
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    with (
+        serving_from_a_thread(answer) as origin,
+        heard_by(ear := Ear()),
+        pytest.raises(requests.exceptions.ChunkedEncodingError),
+    ):
+        requests.post(origin, data=b"said")
+
+    assert ear.heard[0].story == ["response", "chunk", "failed"]
+
+
+def test_the_request_of_an_answer_is_the_clients_own(server: tuple[PiecewiseServer, str]) -> None:
+    planned, url = server
+    planned.plan = Plan(b"one")
+    with heard_by(Ear(headers={"x-told": "1"})):
+        response = requests.post(url, data=b"said")
+
+    assert b"x-told: 1" in planned.requests[-1]
+    assert "x-told" not in response.request.headers
