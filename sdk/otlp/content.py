@@ -239,9 +239,9 @@ def _of_openinference(told: Mapping[str, Any]) -> Message:
         kind, text = part.get("message_content.type"), part.get("message_content.text")
         if kind == "reasoning":
             thoughts.append(_text(text))
-        elif isinstance(text, str):
-            contents.append(text)
-        elif kind != "text":
+        elif kind == "text" or isinstance(text, str):
+            contents.append(text if isinstance(text, str) else _LEFT_OUT)
+        else:
             contents.append([{key.removeprefix("message_content."): value for key, value in part.items()}])
     calls = [
         _tool_call(

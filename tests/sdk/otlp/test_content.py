@@ -313,14 +313,12 @@ def test_an_event_that_names_a_message_without_its_text_is_no_content() -> None:
     assert found.finish_reasons == ("stop",)
 
 
-def test_a_message_of_which_a_piece_is_hidden_is_hidden() -> None:
-    told = {
-        "llm.input_messages.0.message.role": "user",
-        "llm.input_messages.0.message.contents.0.message_content.type": "text",
-        "llm.input_messages.0.message.contents.0.message_content.text": "__REDACTED__",
-        "llm.input_messages.0.message.contents.1.message_content.type": "text",
-        "llm.input_messages.0.message.contents.1.message_content.text": "__REDACTED__",
-    }
+@pytest.mark.parametrize("hidden", [{"message_content.text": "__REDACTED__"}, {}])
+def test_a_message_of_which_a_piece_is_hidden_is_hidden(hidden: dict[str, str]) -> None:
+    pieces = [{"message_content.type": "text", **inner} for inner in ({"message_content.text": "Hi."}, hidden)]
+    told = {"llm.input_messages.0.message.role": "user"}
+    for number, piece in enumerate(pieces):
+        told |= {f"llm.input_messages.0.message.contents.{number}.{name}": text for name, text in piece.items()}
 
     assert not said(told).messages
 
