@@ -13,7 +13,8 @@ from rotoscope.traces.formats.source import Source
 
 
 def _looks_like_otlp(head: Head) -> bool:
-    from rotoscope.sdk.otlp.reading import is_json, is_protobuf
+    from rotoscope.sdk.otlp.protobuf import is_protobuf
+    from rotoscope.sdk.otlp.reading import is_json
 
     return is_json(head.data, head.keys) or is_protobuf(head.data)
 

@@ -1,8 +1,8 @@
 """Read the spans of an OTLP file: JSON or protobuf, one message or many.
 
 JSON is one object, a list of objects, or an object a line, as a collector's file exporter writes; its keys may be in
-camel case, as the specification has them, or in snake case, as protobuf's own printers write them. Protobuf is one
-message, messages put one behind the other, or messages with their length in four bytes before each.
+camel case, as the specification has them, or in snake case, as protobuf's own printers write them. Protobuf itself is
+read in `protobuf.py`.
 
 A collector may write log records into the same file of JSON. Those that are events of the GenAI conventions, which hold
 what a call said, become events of their spans.
@@ -20,8 +20,18 @@ from typing import Any
 
 import orjson
 
-from rotoscope.sdk.otlp.spans import ERROR_STATUS, Attributes, Key, Span, SpanEvent
-from rotoscope.traces.errors import TraceError, UnusableInput
+from rotoscope.sdk.otlp import protobuf
+from rotoscope.sdk.otlp.spans import (
+    ERROR_STATUS,
+    MOST_NS,
+    SPAN_ID_BYTES,
+    TRACE_ID_BYTES,
+    Attributes,
+    Key,
+    Span,
+    SpanEvent,
+)
+from rotoscope.traces.errors import TraceError
 from rotoscope.traces.formats.fields import Fields
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.reader import kind_of, parse_json
@@ -31,20 +41,8 @@ RESOURCE_SPANS = ("resourceSpans", "resource_spans", "batches")
 _RESOURCE_LOGS = ("resourceLogs", "resource_logs")
 _OTHER_SIGNALS = (*_RESOURCE_LOGS, "resourceMetrics", "resource_metrics")
 _EVENTS_OF_CALLS = "gen_ai."
-TRACE_ID_BYTES = 16
-SPAN_ID_BYTES = 8
-MOST_NS = 2**63 - 1
 _ERROR_CODES = (ERROR_STATUS, str(ERROR_STATUS), "STATUS_CODE_ERROR", "Error", "ERROR")
-_PROTOBUF_SPAN = re.compile(rb"\x0a\x10.{16}\x12\x08", re.DOTALL)
-"""How a span begins: the lengths of its ids are control characters, which no text holds."""
-_LENGTH_BYTES = 4
 _DEEPEST_VALUE = 64
-
-
-def is_protobuf(head: bytes) -> bool:
-    """Tell whether a file begins like spans in protobuf."""
-    begins = head[:1] == b"\x0a" or head[_LENGTH_BYTES : _LENGTH_BYTES + 1] == b"\x0a"
-    return begins and _PROTOBUF_SPAN.search(head) is not None
 
 
 def is_json(head: bytes, keys: Iterable[str]) -> bool:
@@ -74,7 +72,7 @@ class _Reader:
     """Events that came as log records, by their spans."""
 
     def of(self, source: Source) -> Iterator[Span]:
-        if is_protobuf(source.head):
+        if protobuf.is_protobuf(source.head):
             yield from self._of_protobuf(source.whole())
             return
         for line, value in _documents(source):
@@ -116,12 +114,12 @@ class _Reader:
         return self.resources.setdefault(repr(sorted(resource.items(), key=lambda item: item[0])), len(self.resources))
 
     def _of_protobuf(self, data: bytes) -> Iterator[Span]:
-        for message in _protobuf_messages(data):
+        for message in protobuf.messages_in(data):
             for of_resource in message.resource_spans:
-                resource = self._number_of(_plain_attributes(of_resource.resource.attributes))
+                resource = self._number_of(protobuf.plain_attributes(of_resource.resource.attributes))
                 for of_scope in of_resource.scope_spans:
                     for span in of_scope.spans:
-                        yield _plain_span(span, resource, of_scope.scope.name)
+                        yield protobuf.plain_span(span, resource, of_scope.scope.name)
 
 
 def _documents(source: Source) -> Iterator[tuple[int | None, Any]]:
@@ -286,74 +284,3 @@ def _double(fields: Fields, name: str) -> float:
     if value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
     raise fields.error(name, f"expected a number, found {kind_of(value)}")
-
-
-def _protobuf_messages(data: bytes) -> Iterator[Any]:
-    """Yield the messages of a file; those without lengths are one, as protobuf's rules say."""
-    try:
-        from google.protobuf.message import DecodeError
-        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
-    except ImportError as error:
-        raise UnusableInput("to read OTLP as protobuf, install rotoscope with the extra 'otlp'") from error
-    for piece in _pieces(data):
-        message = TracesData()
-        try:
-            message.ParseFromString(piece)
-        except DecodeError as error:
-            raise TraceError("the protobuf message is damaged or cut short") from error
-        yield message
-
-
-def _pieces(data: bytes) -> Iterator[bytes]:
-    if data[:1] == b"\x0a":
-        yield data
-        return
-    at = 0
-    while at < len(data):
-        size = int.from_bytes(data[at : at + _LENGTH_BYTES], "big")
-        at += _LENGTH_BYTES
-        if at + size > len(data):
-            raise TraceError(f"the protobuf message at byte {at} is cut short")
-        yield data[at : at + size]
-        at += size
-
-
-def _plain_span(span: Any, resource: int, scope: str) -> Span:
-    parent_id = span.parent_span_id if any(span.parent_span_id) else b""
-    ids = [(span.trace_id, TRACE_ID_BYTES, "trace_id"), (span.span_id, SPAN_ID_BYTES, "span_id")]
-    ids += [(parent_id, SPAN_ID_BYTES, "parent_span_id")] if parent_id else []
-    for told, size, name in ids:
-        if len(told) != size or not any(told):
-            raise TraceError(f"expected an id of {size} bytes that are not all 0", field=name)
-    if not 0 < span.start_time_unix_nano <= MOST_NS or span.end_time_unix_nano > MOST_NS:
-        raise TraceError("expected nanoseconds since 1970", field=f"span {span.span_id.hex()}: start_time_unix_nano")
-    return Span(
-        trace_id=span.trace_id.hex(),
-        span_id=span.span_id.hex(),
-        parent_id=parent_id.hex(),
-        name=span.name,
-        start_ns=span.start_time_unix_nano,
-        end_ns=span.end_time_unix_nano or None,
-        attributes=_plain_attributes(span.attributes),
-        events=[SpanEvent(x.name, x.time_unix_nano, _plain_attributes(x.attributes)) for x in span.events],
-        is_error=span.status.code == ERROR_STATUS,
-        has_all=not (span.dropped_attributes_count or span.dropped_events_count),
-        scope=scope,
-        resource=resource,
-    )
-
-
-def _plain_attributes(pairs: Any) -> Attributes:
-    return {pair.key: _plain_value(pair.value) for pair in pairs}
-
-
-def _plain_value(value: Any) -> Any:
-    match value.WhichOneof("value"):
-        case "array_value":
-            return [_plain_value(x) for x in value.array_value.values]
-        case "kvlist_value":
-            return _plain_attributes(value.kvlist_value.values)
-        case None:
-            return None
-        case kind:
-            return getattr(value, kind)

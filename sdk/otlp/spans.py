@@ -17,6 +17,9 @@ Key: TypeAlias = tuple[str, str]
 """The ids of a trace and of a span in it."""
 
 ERROR_STATUS = 2
+TRACE_ID_BYTES = 16
+SPAN_ID_BYTES = 8
+MOST_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from rotoscope.sdk.otlp.attributes import (
     shared_prefix_attributes,
 )
 from rotoscope.sdk.otlp.placing import Extent, Places, Timed
+from rotoscope.sdk.otlp.spans import SPAN_ID_BYTES, TRACE_ID_BYTES
 from rotoscope.traces.model import (
     Branch,
     Call,
@@ -42,8 +43,6 @@ ROOT_NAME = "root"
 _JOIN = names.OWN + names.EVENT_TYPES[ParallelEnd]
 _WAIT_KIND = names.attribute_of(Wait, "kind")
 _NS_PER_MS = 1_000_000
-_SPAN_ID_BYTES = 8
-_TRACE_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +152,7 @@ class _Making:
     def _span(self, key: str, parent: str | None, extent: Extent, attributes: Attributes) -> Span:
         start_ns, end_ns = _ns(extent.start_ms), _ns(extent.end_ms)
         return Span(
-            trace_id=_digest(self.key, _TRACE_ID_BYTES),
+            trace_id=_digest(self.key, TRACE_ID_BYTES),
             span_id=self._id(key),
             parent_id=None if parent is None else self._id(parent),
             name=_name(attributes),
@@ -167,7 +166,7 @@ class _Making:
         )
 
     def _id(self, key: str) -> bytes:
-        return _digest(f"{self.key} {key}", _SPAN_ID_BYTES)
+        return _digest(f"{self.key} {key}", SPAN_ID_BYTES)
 
 
 def _agent(name: str) -> Attributes:
