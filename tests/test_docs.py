@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
+from rotoscope import current_run
 from rotoscope.cli import app
 from rotoscope.replayer import metrics
 from rotoscope.testing import make_trace
@@ -169,3 +174,35 @@ def test_the_program_in_the_readme_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
 
     assert float(done.stdout) == (100 + 20) / (100 + 150)
+
+
+def programs_of_the_sdk() -> list[str]:
+    return [block for language, block in BLOCK.findall((ROOT / "docs/sdk.md").read_text()) if language == "python"]
+
+
+def test_the_first_program_of_the_sdk_runs_where_nothing_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("builtins.input", lambda question: "")
+    names: dict[str, Any] = {}
+    exec(programs_of_the_sdk()[0], names)  # noqa: S102 - our own page
+
+    assert asyncio.run(names["supervisor"](["tides", "soil"])) == [None, None]
+
+
+@pytest.mark.parametrize("program", [one for one in programs_of_the_sdk() if "current_run()" in one])
+def test_programs_of_the_sdk_do_not_fail_where_nothing_records(program: str) -> None:
+    called: list[str] = []
+
+    def anything(name: str) -> Any:
+        return lambda *arguments, **named: called.append(name)
+
+    names: dict[str, Any] = {
+        "current_run": current_run,
+        "client": SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=anything("create")))),
+        "pool": SimpleNamespace(submit=anything("submit")),
+        "subprocess": SimpleNamespace(run=anything("run")),
+        "context": SimpleNamespace(Process=anything("Process")),
+        "os": os,
+    } | dict.fromkeys(("search", "query", "command", "topic", "research"))
+    exec(program.replace("(..., ", "("), names)  # noqa: S102 - our own page
+
+    assert len(called) == 1
