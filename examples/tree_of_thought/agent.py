@@ -15,72 +15,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
-from openai.types.chat import ChatCompletionMessageParam
-from pydantic import BaseModel, Field
-
 from examples import tasks
-from examples.chat import Answer, Ask, add_options, agent, at_least_one, connected
+from examples.chat import Ask, add_options, agent, at_least_one, connected
 from examples.json_answers import json_in
 from examples.toolbox import Toolbox
 from rotoscope import parallel, trace_agent
 
 from .tools import calculate
+from .tree import Candidate, Shape, Trail, Verdict, conversation, scores, to_be_tried
 
 HERE = Path(__file__).parent
 THINK = (HERE / "think.md").read_text(encoding="utf-8")
 JUDGE = (HERE / "judge.md").read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How large the tree may become."""
-
-    depth: int = 3
-    candidates: int = 3
-    """For each trail at each depth."""
-    tried: int = 3
-    """Programs that are run at each depth, at most."""
-    kept: int = 2
-    """Trails that go on from each depth."""
-
-
-@dataclass(frozen=True)
-class Trail:
-    """Thoughts that lead from the problem towards its answer, and how good the last one is, from 0 to 10."""
-
-    thoughts: tuple[str, ...] = ()
-    score: float = 0.0
-    solved: bool = False
-
-
-@dataclass
-class Candidate:
-    """A thought that may become the next one of a trail."""
-
-    trail: Trail
-    rank: int
-    """Among the candidates of its trail, from 1."""
-    messages: list[ChatCompletionMessageParam]
-    """The conversation in which it is written."""
-    answer: Answer
-    results: list[str] = field(default_factory=list)
-    """What its programs printed, if they were run."""
-    conclusion: str = ""
-
-    @property
-    def thought(self) -> str:
-        return "\n".join(filter(None, (self.answer.text.strip(), self.conclusion.strip())))
-
-
-class Verdict(BaseModel):
-    """What the judge says of a candidate."""
-
-    score: float = Field(ge=0, le=10)
-    solved: bool = False
 
 
 class Solver:
@@ -112,7 +61,7 @@ class Solver:
             async def one(trail: Trail, rank: int) -> Candidate:
                 with fan.branch("thinker"):
                     request = f"Write candidate {rank} of {self.shape.candidates} for the next thought."
-                    messages = self.conversation(THINK, trail, request)
+                    messages = conversation(THINK, self.problem, trail, request)
                     return Candidate(trail, rank, messages, await self.ask(messages, self.toolbox.schemas))
 
             ranks = range(1, self.shape.candidates + 1)
@@ -150,33 +99,14 @@ class Solver:
             printed = "\n".join(candidate.results)
             parts += [("Its program", asked), ("What the program printed", printed or "It was not run.")]
         request = "\n\n".join(f"{title}:\n{text}" for title, text in parts)
-        answer = await self.ask(self.conversation(JUDGE, candidate.trail, request))
+        answer = await self.ask(conversation(JUDGE, self.problem, candidate.trail, request))
         verdict = json_in(answer.text, Verdict) or Verdict(score=0)
         thoughts = (*candidate.trail.thoughts, candidate.thought or "A program without a word.")
         return Trail(thoughts, verdict.score, verdict.solved)
 
     async def conclude(self, trail: Trail) -> str:
         """Return what the model answers when the trail is all there is."""
-        return (await self.ask(self.conversation(THINK, trail, "The tree is done. Give the answer."))).text
-
-    def conversation(self, system: str, trail: Trail, request: str) -> list[ChatCompletionMessageParam]:
-        """Return a new conversation about the next thought of a trail."""
-        path = "\n".join(f"{number}. {thought}" for number, thought in enumerate(trail.thoughts, 1)) or "It is empty."
-        content = f"The problem:\n{self.problem}\n\nThe path so far:\n{path}\n\n{request}"
-        return [{"role": "system", "content": system}, {"role": "user", "content": content}]
-
-
-def to_be_tried(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
-    """Return candidates that call the tool, each in another way; the first one of each trail comes first."""
-    ways: dict[str, Candidate] = {}
-    for candidate in sorted(candidates, key=lambda candidate: candidate.rank):
-        if candidate.answer.calls:
-            ways.setdefault(" ".join(call.arguments for call in candidate.answer.calls.values()), candidate)
-    return list(ways.values())[:most]
-
-
-def scores(judged: Iterable[Trail]) -> str:
-    return " ".join(f"{trail.score:g}" for trail in judged)
+        return (await self.ask(conversation(THINK, self.problem, trail, "The tree is done. Give the answer."))).text
 
 
 def number_in(text: str) -> int | None:

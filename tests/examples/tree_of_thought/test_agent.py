@@ -7,15 +7,8 @@ from asked_models import Asked
 from examples.chat import Answer as Said
 from examples.chat import ToolCall as Wanted
 from examples.tree_of_thought import script
-from examples.tree_of_thought.agent import (
-    JUDGE,
-    Candidate,
-    Shape,
-    Solver,
-    Trail,
-    number_in,
-    to_be_tried,
-)
+from examples.tree_of_thought.agent import JUDGE, Solver, number_in
+from examples.tree_of_thought.tree import Candidate, Shape, Trail, to_be_tried
 from rotoscope.replayer.simulator.model import Answer, ModelRequest, ToolCall
 
 QUESTION = script.problems()[0].question

@@ -8,7 +8,8 @@ from asked_models import Asked
 
 from examples.tasks import load_tasks
 from examples.tree_of_thought import script
-from examples.tree_of_thought.agent import Shape, Solver, number_in
+from examples.tree_of_thought.agent import Solver, number_in
+from examples.tree_of_thought.tree import Shape
 from rotoscope.replayer.simulator.model import ModelRequest
 
 TASKS = load_tasks(script.HERE)
