@@ -102,8 +102,6 @@ class Hearing:
 
     def end(self) -> bytes:
         """Take in that the answer is whole; return what the client is still to get."""
-        if self._is_over:
-            return b""
         rest = self._tell(self._outgoing.end, otherwise=b"")
         self._is_over = True
         return rest if self._may_withhold else b""

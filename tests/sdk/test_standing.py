@@ -85,3 +85,10 @@ def test_global_is_pickled_by_its_name_and_an_object_by_what_it_holds() -> None:
     heard.clear()
     assert copied(1) == 5
     assert heard == [(1,)]
+
+
+def test_a_class_gives_what_it_has_itself() -> None:
+    class Adds:
+        add = again(functools.cache(lambda _, number: number + 1))
+
+    assert Adds.add is vars(Adds)["add"]
