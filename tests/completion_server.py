@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from aiohttp import web
 
 Answer = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
@@ -34,7 +35,7 @@ class CompletionServer:
         return web.json_response({"object": "list", "data": self.cards})
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
-        body = json.loads(await request.read())
+        body = orjson.loads(await request.read())
         self.bodies.append(body)
         self.heads.append(request.headers)
         try:

@@ -135,8 +135,9 @@ def common_prefixes(prompts: Mapping[int, Ids]) -> dict[Pair, int]:
 
 def common_prefix(a: Ids, b: Ids) -> int:
     length = min(len(a), len(b))
-    different = np.flatnonzero(a[:length] != b[:length])
-    return int(different[0]) if len(different) else length
+    differs = a[:length] != b[:length]
+    first = int(differs.argmax()) if length else 0
+    return first if differs[first:].any() else length
 
 
 def expected_of_references(shared: Sequence[dict[str, Any]], calls: Mapping[int, dict[str, Any]]) -> dict[Pair, int]:

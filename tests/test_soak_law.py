@@ -37,7 +37,7 @@ def soak(*arguments: str) -> str:
 
 
 def test_each_call_that_a_client_got_whole_is_in_a_trace_once(tmp_path: Path) -> None:
-    sizes = ("--calls", "240", "--calls-a-run", "40", "--runs-at-once", "6", "--clients", "4", "--big", "0")
+    sizes = ("--calls", "160", "--calls-a-run", "40", "--runs-at-once", "4", "--clients", "4", "--big", "0")
 
     said = soak("proxy", "--quick", "--tokenizer", "none", "--work", str(tmp_path), *sizes)
 
@@ -45,7 +45,7 @@ def test_each_call_that_a_client_got_whole_is_in_a_trace_once(tmp_path: Path) ->
 
 
 def test_a_kill_loses_what_is_in_flight_and_nothing_else(tmp_path: Path) -> None:
-    said = soak("kill", "--rounds", "1", "--calls", "100", "--big", "0", "--work", str(tmp_path))
+    said = soak("kill", "--rounds", "1", "--calls", "60", "--big", "0", "--work", str(tmp_path))
 
     assert "killed after" in said
 

@@ -14,7 +14,7 @@ from rotoscope.traces.corpus import Member
 from rotoscope.traces.formats.recognise import open_traces
 
 BLOCK = 512
-SESSIONS = 1_000
+SESSIONS = 500
 """So many are made of a run of all."""
 
 
