@@ -35,7 +35,7 @@ class Calls:
 
     def hear(self, request: Request) -> Outgoing | None:
         """Take in a request of a client; None where it is no call."""
-        if request.method != "POST" or request.body.lstrip()[:1] in _NO_CALL:
+        if request.method != "POST" or request.body[:1] in _NO_CALL:
             return None
         url = urlsplit(request.url)
         if not may_concern(url.path, request.body):

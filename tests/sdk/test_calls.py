@@ -82,6 +82,24 @@ def test_a_server_that_refuses_to_be_asked_for_usage_is_asked_no_more(tmp_path: 
     assert [(call.finish_reason, call.attempts) for call in calls] == [("stop", None)] * 3
 
 
+def test_a_server_that_refuses_a_request_for_another_reason_is_still_asked(tmp_path: Path) -> None:
+    asked: list[bool] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append("stream_options" in await request.json())
+        if len(asked) <= 2:
+            return web.json_response({"error": {"message": "who are you?"}}, status=400)
+        chunks = sse(chat_chunk({"content": "done"}, "stop"), usage_chunk(), "[DONE]")
+        return web.Response(body=chunks, content_type="text/event-stream")
+
+    def ask(origin: str) -> None:
+        assert [httpx2.post(origin + CHAT, json=STREAMED).status_code for _ in range(2)] == [400, 200]
+
+    recorded(tmp_path, answer, ask)
+
+    assert asked == [True, False, True]
+
+
 def test_a_request_that_is_packed_is_read_and_sent_as_it_came(tmp_path: Path) -> None:
     came: list[bytes] = []
 
