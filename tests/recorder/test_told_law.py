@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from recorded_times import starts_ms
 from told_agents import ToldAgent
@@ -154,6 +154,7 @@ class Headerless(Telling):
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1_000_000))
+@example(seed=9)  # a fan-out that is never joined, inside of one that is, with something told behind its last call
 def test_what_clients_without_headers_told_is_there_once_but_for_waits_beside_tools_of_a_branch(seed: int) -> None:
     telling = Headerless(seed)
     trace = telling.play()
