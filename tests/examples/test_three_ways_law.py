@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from captured_simulator import StridingClock
 from event_loops import GUARD_S
 from same_runs import calls_and_prefixes
 from sdk_worlds import in_a_thread, recorded_alone, traces_in
@@ -49,8 +50,10 @@ class Ways(NamedTuple):
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[str]:
-    with in_a_thread(running_simulator(SimulatorOptions(port=0, speed=0), ScriptedModel(answer))) as origin:
-        yield origin
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rotoscope.replayer.simulator.server.clock_of_speed", lambda speed: StridingClock())
+        with in_a_thread(running_simulator(SimulatorOptions(port=0, speed=0), ScriptedModel(answer))) as origin:
+            yield origin
 
 
 @pytest.fixture(scope="module", params=PATTERNS)
