@@ -20,12 +20,14 @@ from datetime import datetime
 from pathlib import Path
 
 from examples import offline
+from examples.programs import interruptible
 from examples.tracing.phoenix import Phoenix, StoredSpan, running
 
 DEFAULT_AGENT = "examples.tree_of_thought"
 _SETTLED_S = 1.0
 
 
+@interruptible
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run everything and return the exit status of the agent."""
     options = parse_options(arguments)

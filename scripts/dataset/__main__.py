@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from examples.programs import interruptible
 from rotoscope.recorder.campaigns import Campaigns
 from rotoscope.traces import load
 from rotoscope.traces.audit import audit
@@ -38,6 +39,7 @@ SEED = 2
 """Of the ids: the same recordings give the same files; not that of the coding agents, whose corpus is another one."""
 
 
+@interruptible
 def main(arguments: Sequence[str] | None = None) -> int:
     """Record what is missing, and write everything that is made of the traces."""
     options = parse_options(arguments)
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         print("what is recorded stays; the same command goes on", file=sys.stderr)
-        return 130
+        raise
     figures.save(rows)
     tables.PAGE.write_text(tables.with_tables(tables.PAGE.read_text(), rows))
     readme = FOLDER / "README.md"
