@@ -112,13 +112,6 @@ def client(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_over_the_wire_it_repairs_the_toy_repository(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seed", "4", "--no-stream"]) == 0
-
-    assert capsys.readouterr().out.endswith("the model finished; the tests pass\n")
-
-
-@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("reads", [True, False])
 def test_the_seed_decides_and_it_says_the_same_streamed_or_not(reads: bool, capsys: pytest.CaptureFixture[str]) -> None:
     seed = str(next(seed for seed in range(100) if script.plan(seed).reads_readme is reads))
