@@ -1,0 +1,128 @@
+"""Results whose rates are known: made for the reference's formulas, of which those are computed here that are not ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from rotoscope.replayer import metrics
+from rotoscope.replayer.metrics import Interval
+
+CASES = (
+    "closed_loop_C2_N8",
+    "uneven_C2_N7",
+    "too_few_sessions",
+    "batch_smaller_than_concurrency",
+    "attention_dp",
+)
+STEP_S = 0.5
+"""All times of the known results are multiples of it."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Jobs, how they were run, and what the reference makes of them."""
+
+    jobs: list[Interval]
+    concurrency: int
+    gpus: int
+    excluded: int
+    expected: dict[str, Any]
+
+    @property
+    def reference_window(self) -> Interval:
+        """From the E-th admission to the end of the E-th last admitted, E the sessions excluded at each side."""
+        return Interval(self.jobs[self.excluded - 1].start_s, self.jobs[-self.excluded].end_s)
+
+    @property
+    def window(self) -> Interval | None:
+        return metrics.steady_window([job.start_s for job in self.jobs], self.concurrency)
+
+
+@pytest.fixture
+def known(request: pytest.FixtureRequest, data_dir: Path) -> Known:
+    cases = {
+        case["name"]: case for case in json.loads((data_dir / "trtllm" / "oracle_pareto.json").read_text())["cases"]
+    }
+    assert set(cases) == set(CASES)
+    case = cases[request.param]
+    told, expected = case["input"], case["expected"]
+    times = sorted(zip(told["session_start_offset_s"], told["session_end_offset_s"], strict=True))
+    return Known(
+        jobs=[Interval(start_s, end_s) for start_s, end_s in times],
+        concurrency=told["concurrency"],
+        gpus=told["tensor_parallel_size"],
+        excluded=expected["excl_count"],
+        expected=expected,
+    )
+
+
+def seconds_by_step(jobs: Sequence[Interval], window: Interval) -> tuple[float, float]:
+    """Return the jobs done and the slots' seconds in a window, each job's work added up step by step."""
+    steps = [window.start_s + STEP_S * number for number in range(round(window.length_s / STEP_S))]
+    running = [job for step in steps for job in jobs if job.start_s <= step < job.end_s]
+    return sum(STEP_S / job.length_s for job in running), STEP_S * len(running)
+
+
+@pytest.mark.parametrize("known", [name for name in CASES if name != "too_few_sessions"], indirect=True)
+def test_the_reference_s_own_window_and_rule_give_its_rates(known: Known) -> None:
+    window, expected = known.reference_window, known.expected["pareto"]
+
+    jobs = metrics.whole_jobs_in_window(known.jobs, window)
+
+    assert window.start_s == known.expected["window"]["start_offset_s"]
+    assert window.end_s == known.expected["window"]["end_offset_s"]
+    assert jobs == expected["jobs_completed_in_window"]
+    assert metrics.jobs_per_h_per_gpu(jobs, window, known.gpus) == pytest.approx(expected["job_y_jobs_per_h_per_gpu"])
+    over_all_sessions_s = mean(job.length_s for job in known.jobs)
+    assert metrics.jobs_per_h_per_user(over_all_sessions_s) == pytest.approx(expected["job_x_jobs_per_h_per_user"])
+
+
+@pytest.mark.parametrize(
+    ("known", "opens_s", "closes_s", "whole"),
+    [
+        ("closed_loop_C2_N8", 1, 31, 6),
+        ("uneven_C2_N7", 0, 33, 5),
+        ("too_few_sessions", 0, 5, 4),
+        ("attention_dp", 7, 19, 10),
+    ],
+    indirect=["known"],
+)
+def test_our_window_gives_the_known_rates_under_both_rules(
+    known: Known, opens_s: float, closes_s: float, whole: int
+) -> None:
+    window = known.window
+    assert window == Interval(opens_s, closes_s)
+    done, taken_s = seconds_by_step(known.jobs, window)
+
+    jobs = metrics.jobs_in_window(known.jobs, window)
+    latency_s = metrics.mean_job_latency_in_window_s(known.jobs, window)
+
+    assert jobs == pytest.approx(done)
+    assert latency_s == pytest.approx(taken_s / done)
+    per_h = 3600 * done / (closes_s - opens_s) / known.gpus
+    assert metrics.jobs_per_h_per_gpu(jobs, window, known.gpus) == pytest.approx(per_h)
+    assert metrics.whole_jobs_in_window(known.jobs, window) == whole
+
+
+@pytest.mark.parametrize("known", ["batch_smaller_than_concurrency"], indirect=True)
+def test_a_concurrency_that_is_hardly_ever_reached_has_no_window(known: Known) -> None:
+    assert known.window is None
+
+
+@pytest.mark.parametrize("known", ["closed_loop_C2_N8"], indirect=True)
+def test_a_perfect_closed_loop_of_720_jobs_an_hour_gives_720_where_the_reference_gives_646(known: Known) -> None:
+    window = known.window
+    assert window is not None
+
+    ours = metrics.jobs_per_h_per_gpu(metrics.jobs_in_window(known.jobs, window), window, gpus=1)
+    whole = metrics.whole_jobs_in_window(known.jobs, known.reference_window)
+
+    assert ours == 720.0
+    assert round(metrics.jobs_per_h_per_gpu(whole, known.reference_window, gpus=1)) == 646
