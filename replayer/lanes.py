@@ -1,13 +1,15 @@
-"""The run loop: so many lanes, each performing one session after the other, and what they have done so far."""
+"""The run loop: sessions are let in as the load is planned, and what they have done so far."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Backend
+from rotoscope.replayer.load.plan import LoadPlan
 from rotoscope.replayer.measured import Place
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import RequestResult, ResultsFolder, SessionResult, Status
@@ -30,7 +32,7 @@ class Progress:
 
 
 class Lanes:
-    """Perform sessions 0 to `sessions` - 1, at most `concurrency` at once, in order of their numbers.
+    """Perform the sessions of a load.
 
     The first error that is no failed call ends the run and is raised.
     """
@@ -40,8 +42,7 @@ class Lanes:
         plan: PromptPlan,
         parts: Sequence[Part],
         *,
-        sessions: int,
-        concurrency: int,
+        load: LoadPlan,
         backend: Backend,
         clock: Clock,
         results: ResultsFolder,
@@ -50,15 +51,13 @@ class Lanes:
     ) -> None:
         self._plan = plan
         self._parts = parts
-        self._sessions = sessions
-        self._concurrency = concurrency
+        self._load = load
         self._backend = backend
         self._clock = clock
         self._results = results
         self._on_request = on_request
         self._simulated = simulated
         self._start_s = clock.now()
-        self._next = iter(range(sessions))
         self._running = 0
         self._failed_sessions = 0
         self._failed_requests = 0
@@ -71,8 +70,7 @@ class Lanes:
         self._start_s = self._clock.now()
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._concurrency, self._sessions)):
-                    group.create_task(self._lane())
+                await self._let_in(group)
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
 
@@ -80,7 +78,7 @@ class Lanes:
         """Tell how far the run is."""
         return Progress(
             elapsed_s=self._clock.now() - self._start_s,
-            sessions=self._sessions,
+            sessions=self._load.sessions,
             sessions_ended=len(self.sessions),
             sessions_failed=self._failed_sessions,
             sessions_running=self._running,
@@ -88,11 +86,25 @@ class Lanes:
             requests_failed=self._failed_requests,
         )
 
-    async def _lane(self) -> None:
-        for number in self._next:
-            self._running += 1
-            await self._perform(number)
-            self._running -= 1
+    async def _let_in(self, group: asyncio.TaskGroup) -> None:
+        """Start each session when there is a place for it and its time has come; those behind it wait as well."""
+        places = asyncio.Semaphore(self._load.concurrency)
+        for number, start_s in zip_longest(range(self._load.sessions), self._load.starts_s):
+            await places.acquire()
+            if start_s is not None:
+                await self._until(start_s)
+            group.create_task(self._in_place(number, places))
+
+    async def _until(self, start_s: float) -> None:
+        left_s = self._start_s + start_s - self._clock.now()
+        if left_s > 0:
+            await self._clock.sleep(left_s)
+
+    async def _in_place(self, number: int, places: asyncio.Semaphore) -> None:
+        self._running += 1
+        await self._perform(number)
+        self._running -= 1
+        places.release()
 
     async def _perform(self, number: int) -> None:
         prompts = self._plan.session(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from rotoscope.replayer.backends.apis import api_named
@@ -40,6 +41,8 @@ class ReplayOptions:
     """None performs each trace once."""
     concurrency: int = 1
     """Sessions in flight."""
+    ramp_s: float = 0.0
+    """Over which the first sessions start; 0 starts them at once."""
     seed: int = 0
     salt: str | None = None
     """None draws a fresh one: with an old one, a server that was not restarted still has the prompts in its cache."""
@@ -67,6 +70,8 @@ class ReplayOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UnusableInput(f"{name} must be at least 1, not {value}")
+        if not 0 <= self.ramp_s < inf:
+            raise UnusableInput(f"the ramp must be 0 seconds or more, not {self.ramp_s}")
         if not self.timeout_s > 0:
             raise UnusableInput(f"the timeout must be more than 0 seconds, not {self.timeout_s}")
         if self.salt is not None and not _SALT.fullmatch(self.salt):

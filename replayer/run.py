@@ -23,6 +23,7 @@ from rotoscope.replayer.connection import client_session
 from rotoscope.replayer.exchange import Backend
 from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
+from rotoscope.replayer.load.plan import closed_loop
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.preflight import NO_IDS, check_context
@@ -138,8 +139,7 @@ class _Run:
         self._lanes = Lanes(
             plan,
             parts,
-            sessions=setup.sessions,
-            concurrency=setup.concurrency,
+            load=closed_loop(setup.sessions, setup.concurrency, ramp_s=setup.ramp_s, seed=setup.seed),
             backend=backend,
             clock=LoopClock(),
             results=results,

@@ -46,6 +46,8 @@ class Setup:
     traces: int
     sessions: int
     concurrency: int
+    ramp_s: float = 0.0
+    """Over which the first sessions started."""
     gap_scale: float
     gap_cap_s: float | None
     timeout_s: float
@@ -80,6 +82,7 @@ def setup_of(
         traces=traces,
         sessions=traces if options.sessions is None else options.sessions,
         concurrency=options.concurrency,
+        ramp_s=options.ramp_s,
         gap_scale=options.gaps.scale,
         gap_cap_s=options.gaps.cap_s,
         timeout_s=options.timeout_s,

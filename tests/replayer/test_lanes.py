@@ -12,6 +12,7 @@ from replay_doubles import VOCABULARY, VirtualServer, part_of
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.lanes import Lanes
+from rotoscope.replayer.load.plan import closed_loop
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.testing import make_trace
@@ -25,13 +26,13 @@ def lanes_of(
     *,
     sessions: int,
     concurrency: int = 1,
+    ramp_s: float = 0.0,
     **seams: Any,
 ) -> Lanes:
     return Lanes(
         PromptPlan(traces, seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY),
         [part_of(trace) for trace in traces],
-        sessions=sessions,
-        concurrency=concurrency,
+        load=closed_loop(sessions, concurrency, ramp_s=ramp_s, seed=1),
         backend=server,
         clock=LoopClock(),
         results=results,
@@ -52,6 +53,34 @@ async def test_no_more_sessions_run_at_once_than_asked_for(tmp_path: Path) -> No
     assert server.most_in_flight == 3
     assert sorted(one.session for one in lanes.sessions) == list(range(10))
     assert lanes.progress().sessions_running == 0
+
+
+@in_jumping_loop
+async def test_the_first_sessions_start_as_planned_and_the_rest_waits_for_the_last_of_them(tmp_path: Path) -> None:
+    planned = closed_loop(20, 4, ramp_s=60.0, seed=1).starts_s
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of(
+            [make_trace(turns=1, osl=5)], VirtualServer(), results, sessions=20, concurrency=4, ramp_s=60.0
+        )
+        await lanes.perform()
+
+    admitted = [one.admitted_s for one in sorted(lanes.sessions, key=lambda one: one.session)]
+    assert admitted[:4] == pytest.approx(planned, abs=1e-6)
+    assert admitted[4:7] == [60.0] * 3  # others have ended long before
+    assert admitted == sorted(admitted)
+
+
+@in_jumping_loop
+async def test_who_is_still_there_at_the_end_of_the_ramp_keeps_its_place(tmp_path: Path) -> None:
+    with ResultsFolder.opened(tmp_path) as results:
+        server = VirtualServer()
+        lanes = lanes_of([make_trace(turns=1, osl=100)], server, results, sessions=9, concurrency=3, ramp_s=60.0)
+        await lanes.perform()
+
+    admitted = sorted(one.admitted_s for one in lanes.sessions)
+    assert admitted[2] == 60.0
+    assert admitted[3] == 100.0
+    assert server.most_in_flight == 3
 
 
 @in_jumping_loop

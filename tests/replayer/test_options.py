@@ -14,6 +14,8 @@ from rotoscope.traces import UnusableInput
         ({"url": "nothing://"}, "no URL"),
         ({"sessions": 0}, "sessions must be at least 1"),
         ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"ramp_s": -1.0}, "ramp must be 0 seconds or more, not -1"),
+        ({"ramp_s": float("inf")}, "ramp must be 0 seconds or more, not inf"),
         ({"gpus": -1}, "gpus must be at least 1"),
         ({"timeout_s": 0.0}, "timeout must be more than 0"),
         ({"timeout_s": float("nan")}, "timeout must be more than 0"),

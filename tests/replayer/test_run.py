@@ -72,6 +72,20 @@ async def test_with_fewer_sessions_than_traces_the_first_ones_are_replayed(tmp_p
 
 
 @in_event_loop
+async def test_a_ramp_is_told_and_kept(tmp_path: Path) -> None:
+    async with serving_completions(perfect) as server:
+        summary = await replayed([make_trace()], server.url, tmp_path, sessions=3, concurrency=2, ramp_s=0.05)
+
+    assert summary.setup.ramp_s == 0.05
+    sessions = [json.loads(line) for line in (tmp_path / "sessions.jsonl").read_text().splitlines()]
+    assert [one["admitted_s"] >= 0.05 for one in sorted(sessions, key=lambda one: one["session"])] == [
+        False,
+        True,
+        True,
+    ]
+
+
+@in_event_loop
 async def test_the_same_seed_and_salt_give_the_same_prompts_and_another_salt_others(tmp_path: Path) -> None:
     async with serving_completions(perfect) as server:
         for number, salt in enumerate(["a", "a", "b"]):

@@ -15,6 +15,7 @@ from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
 from rotoscope.replayer.lanes import Lanes
+from rotoscope.replayer.load.plan import closed_loop
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.testing import make_call, trace_of
@@ -47,8 +48,7 @@ def lanes_of(traces: list[Trace], server: VirtualServer, *, sessions: int, concu
     return Lanes(
         PromptPlan(traces, seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY),
         [part_of(trace) for trace in traces],
-        sessions=sessions,
-        concurrency=concurrency,
+        load=closed_loop(sessions, concurrency, ramp_s=0.0, seed=1),
         backend=server,
         clock=LoopClock(),
         results=ResultsFolder(Path("nowhere"), io.BytesIO(), io.BytesIO()),

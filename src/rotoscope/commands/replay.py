@@ -40,7 +40,10 @@ def replay(
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
     ] = None,
     concurrency: Annotated[int, typer.Option(help="Sessions in flight.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the random token ids.")] = 0,
+    ramp: Annotated[
+        float, typer.Option(help="Seconds over which the first sessions start, at random times.", metavar="S", min=0)
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of the random token ids and of the times of the ramp.")] = 0,
     salt: Annotated[
         str | None,
         typer.Option(help="Second seed; fresh for each run if not given, so that no run hits another's cache."),
@@ -95,6 +98,7 @@ def replay(
         preflight=preflight,
         sessions=sessions,
         concurrency=concurrency,
+        ramp_s=ramp,
         seed=seed,
         salt=salt,
         gpus=gpus,
