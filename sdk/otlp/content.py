@@ -281,8 +281,8 @@ def _of_flat(told: Mapping[str, Any]) -> Message:
     return _message(role, shown, calls=calls, reasoning=reasoning, call_id=call_id)
 
 
-def _are_pieces(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(piece, dict) and "type" in piece for piece in value)
+def _are_pieces(value: Any, key: str = "type") -> bool:
+    return isinstance(value, list) and all(isinstance(piece, dict) and key in piece for piece in value)
 
 
 def _langfuse(span: Span) -> Said:
@@ -357,7 +357,8 @@ def _events(span: Span) -> Said:
     answers: list[Message] = []
     reasons: list[str] = []
     for name, attributes in told:
-        body = json_of(attributes.get("gen_ai.event.content")) or json_of(attributes.get("body")) or attributes
+        bodies = (json_of(attributes.get(key)) for key in ("gen_ai.event.content", "body"))
+        body = next((x for x in bodies if x and isinstance(x, dict)), attributes)
         if name in _EVENT_ROLES:
             messages.append(_of_event({"role": _EVENT_ROLES[name]}, body))
         elif name == _CHOICE:
@@ -376,8 +377,8 @@ def _of_event(role: Message, body: Mapping[str, Any]) -> Message:
     if "content" not in body and not told["tool_calls"]:
         return _message(role["role"], _LEFT_OUT)
     content = json_of(body.get("content"))
-    if _are_pieces(content) or (isinstance(content, list) and all("text" in x for x in _dicts(content))):
-        told["content"] = [{"type": "text", **piece} for piece in _dicts(content)]
+    if content and (_are_pieces(content) or _are_pieces(content, "text")):
+        told["content"] = [{"type": "text", **piece} for piece in content]
     if role["role"] == "tool":
         told["tool_call_id"] = body.get("tool_call_id", body.get("id"))
     return _of_chat(told)

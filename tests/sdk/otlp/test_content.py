@@ -313,6 +313,20 @@ def test_an_event_that_names_a_message_without_its_text_is_no_content() -> None:
     assert found.finish_reasons == ("stop",)
 
 
+@pytest.mark.parametrize("body", ["[1]", '[{"content": "Hi."}]', "[]", "1", "Hi."])
+def test_an_event_whose_body_is_no_object_is_no_content(body: str) -> None:
+    events = [("gen_ai.user.message", 0, {"body": body}), ("gen_ai.choice", 1, {"gen_ai.event.content": body})]
+
+    assert not said({}, events=events).messages
+
+
+@pytest.mark.parametrize("content", ["[]", "[1, 2]", '["a", {"text": "b"}]'])
+def test_text_of_an_event_that_looks_like_a_list_stays_text(content: str) -> None:
+    (message,) = said({}, events=[("gen_ai.user.message", 0, {"content": content})]).messages
+
+    assert message["content"] == content
+
+
 @pytest.mark.parametrize("hidden", [{"message_content.text": "__REDACTED__"}, {}])
 def test_a_message_of_which_a_piece_is_hidden_is_hidden(hidden: dict[str, str]) -> None:
     pieces = [{"message_content.type": "text", **inner} for inner in ({"message_content.text": "Hi."}, hidden)]
