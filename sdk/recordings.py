@@ -82,12 +82,14 @@ def scope_of_parent() -> Scope | None:
 
 
 def _decide() -> bool:
-    """Look at the environment, once; tell whether something records."""
+    """Look at the environment, once, unless somebody says meanwhile what records; tell whether anything does."""
     global _is_off
     with _deciding:
         if not _is_decided:
             _is_off = is_disabled()
-            record_by(None if _is_off else _by_environment())
+            found = None if _is_off else _by_environment()
+            if not _is_decided:
+                record_by(found)
         return _recording is not None
 
 
@@ -113,6 +115,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def be_led() -> None:
-    """Look at the environment now where another process records this one: calls are told of where no agent runs too."""
-    if os.environ.get(PROCESS_VARIABLE):
-        is_on()
+    """Look at the environment now where another process records this one: calls are told of where no agent runs too.
+
+    Where another thread is at it, that is enough: it may wait for the module whose loading has led here.
+    """
+    if os.environ.get(PROCESS_VARIABLE) and _deciding.acquire(blocking=False):
+        try:
+            is_on()
+        finally:
+            _deciding.release()
