@@ -343,9 +343,7 @@ def _of_any(told: Any, role: str = "user") -> list[Message]:
     items = _dicts(told) if isinstance(told, list) else [told] if isinstance(told, dict) else []
     if any(item.get("type") in _RESPONSE_ITEMS for item in items):
         return [_of_chat(message) for message in RESPONSES.messages(items)]
-    return [
-        _of_parts({"role": role, **item})[0] if "parts" in item else _of_chat({"role": role, **item}) for item in items
-    ]
+    return [message for item in items for message in _of_parts({"role": role, **item})]
 
 
 def _events(span: Span) -> Said:

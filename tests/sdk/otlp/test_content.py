@@ -242,6 +242,17 @@ def test_several_outputs_are_several_answers_where_so_many_were_asked_for() -> N
     assert [answer["content"] for answer in said(told).answers] == ["One.Two."]
 
 
+def test_each_result_in_a_message_of_langfuse_is_a_message() -> None:
+    results = [RESULT, {"type": "tool_call_response", "id": "c2", "response": "sun"}]
+
+    found = said({"langfuse.observation.input": json.dumps([parts("tool", *results)])})
+
+    assert [(message["content"], message["tool_call_id"]) for message in found.messages] == [
+        ("rain", "c1"),
+        ("sun", "c2"),
+    ]
+
+
 def test_what_is_no_text_stays_a_piece_of_the_message() -> None:
     image = {"type": "blob", "mime_type": "image/png", "content": "aGk="}
     told = {"gen_ai.input.messages": json.dumps([parts("user", text("What is this?"), image)])}
