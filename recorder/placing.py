@@ -151,6 +151,8 @@ class _Placing:
 
     choices: dict[int, list[_Gap]] = field(default_factory=dict)
     """By the identity of a tool: the answers that asked for it."""
+    full: defaultdict[tuple[int, bool], set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By tool and what is looked for: the identities of answers that take no more of it, whoever gives way."""
 
     def places(self, timed: Iterable[Timed], gaps: Sequence[_Gap]) -> Iterator[tuple[Timed, Place]]:
         """Yield what has a place, and that."""
@@ -180,11 +182,14 @@ class _Placing:
         """Give a tool to an answer that asked for it, where others that have a choice give way if they must.
 
         It is an augmenting path of a matching, so with `is_answered` as many answers as can be have all their tools.
+        Those that one search went through in vain are on no path of a later one.
         """
+        full = self.full[one.tool, is_answered]
         came: dict[int, tuple[ToolRan, _Gap] | None] = {id(one): None}
         seen: set[int] = set()
         for mover in (waiting := [one]):
             choices = [gap for gap in self.choices[id(mover)] if gap.is_answered or not is_answered]
+            choices = [gap for gap in choices if id(gap) not in full]
             free = [gap for gap in choices if gap.left[one.tool]]
             if free:
                 self._put(mover, self._nearest(mover, free))
@@ -200,6 +205,7 @@ class _Placing:
                     others = [x for x in gap.tools if x.tool == one.tool and id(x) not in came]
                     came.update({id(x): (mover, gap) for x in others})
                     waiting += others
+        full |= seen
         return False
 
     def _take_out(self, one: ToolRan, gap: _Gap) -> None:

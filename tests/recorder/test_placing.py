@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+from collections import Counter
+from math import inf
+
 from told_agents import ToldAgent
 
 from rotoscope.recorder.marks import WaitMark
+from rotoscope.recorder.placing import _Gap, _Placing
+from rotoscope.recorder.regions import Lanes
+from rotoscope.recorder.told import Told
 from rotoscope.traces import ToolCall, Trace, Wait
+from rotoscope.traces.journal import ToolRan
 
 
 def timed(trace: Trace) -> list[tuple[object, ...]]:
@@ -83,3 +90,27 @@ def test_a_wait_beside_calls_of_all_branches_is_left_out() -> None:
     agent.call("root", 2, 3)
 
     assert timed(agent.close()) == [(None, "human", 1.25, 0.25)]
+
+
+class Looked(Counter[int]):
+    """Tools that were asked for; counts how often somebody looks how many are left."""
+
+    looks = 0
+
+    def __getitem__(self, tool: int) -> int:
+        Looked.looks += 1
+        return super().__getitem__(tool)
+
+
+def looks_at(answers: int) -> int:
+    """How often an answer is looked at where each asked for a tool, and twice as many of that name ran later."""
+    gaps = [_Gap((0, x), x, 1.0, inf, 0.0, inf, False, Looked([1]), (0.0, 1.0)) for x in range(answers)]
+    tools = [ToolRan(tool=1, thread=1, at_ms=2.0 + x, duration_ms=0.5) for x in range(2 * answers)]
+    before = Looked.looks
+    placed = list(_Placing(Told(), Lanes({})).places(tools, gaps))
+    assert len(placed) == len(tools)
+    return Looked.looks - before
+
+
+def test_answers_that_can_take_no_more_are_looked_through_once() -> None:
+    assert 0 < looks_at(40) <= 20 * looks_at(10)
