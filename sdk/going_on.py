@@ -23,12 +23,13 @@ def finish(opened: Opened | None, result: Any) -> Any:
 class _Once:
     """What is around a run that goes on in what a function has returned, which may be dropped before it begins."""
 
-    __slots__ = ("_is_over", "_opened")
+    __slots__ = ("_has_begun", "_is_over", "_opened")
 
     def __init__(self, opened: Opened) -> None:
-        self._opened, self._is_over = opened, False
+        self._opened, self._has_begun, self._is_over = opened, False, False
 
     def attach(self) -> None:
+        self._has_begun = True
         self._opened.attach()
 
     def detach(self) -> None:
@@ -40,8 +41,11 @@ class _Once:
             self._opened.end(error)
 
     def drop(self, work: Any) -> None:
-        """End it where nothing has; who never awaits the work is told so once, of what stands for it."""
-        if not self._is_over:
+        """End it where the work never began; who never awaits it is told so once, of what stands for it.
+
+        Work that has begun is closed as Python does it, and what is around it ends with its `finally` parts.
+        """
+        if not (self._has_begun or self._is_over):
             self.end(None)
             if isinstance(work, Coroutine):
                 work.close()

@@ -75,6 +75,41 @@ def test_generator_that_was_returned_and_never_begun_leaves_no_open_span(spans: 
     assert spans.names == ["execute_tool dropped"]
 
 
+def test_what_work_does_as_it_is_left_is_within_it(spans: Spans) -> None:
+    before = counts.open
+    tidy: Callable[[], Any] = trace_tool(name="tidy")(lambda: None)
+
+    def values() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            tidy()
+
+    async def more() -> AsyncIterator[int]:
+        for value in values():
+            yield value
+
+    async def waits() -> None:
+        for _ in values():
+            await asyncio.sleep(0)
+
+    async def leave() -> None:
+        async for _ in trace_tool(name="streaming")(lambda: more())():
+            break
+        gc.collect()
+        for _ in range(3):  # its loop closes it, in a task
+            await asyncio.sleep(0)
+
+    next(trace_tool(name="returning")(lambda: values())())
+    asyncio.run(leave())
+    trace_tool(name="calling")(lambda: waits())().send(None)
+    gc.collect()
+
+    outer = ["execute_tool returning", "execute_tool streaming", "execute_tool calling"]
+    assert spans.names == [name for one in outer for name in ("execute_tool tidy", one)]
+    assert counts.open == before
+
+
 def iter_of(values: list[int]) -> Iterator[int]:
     yield from values
 
