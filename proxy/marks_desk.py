@@ -153,9 +153,10 @@ def take(run: Run, batch: Batch, received_s: float, *, is_here: bool) -> int:
     run.recorder.mark([mark.told(teller.offset_s) for mark in batch.marks])
     run.lost.update(batch.lost)
     for mark in batch.marks:
-        if isinstance(mark, _Branch):
+        if isinstance(mark, _Branch) and mark.region not in run.over:
             run.at_work.add(mark.region)
         elif isinstance(mark, _Join):
+            run.over.add(mark.region)
             run.at_work.discard(mark.region)
     return len(batch.marks)
 

@@ -61,6 +61,8 @@ class Run:
     tellers: dict[str, Teller] = field(default_factory=dict, repr=False)
     at_work: set[str] = field(default_factory=set, repr=False)
     """Fan-outs, and agents below agents, that were told to have begun and not to be over."""
+    over: set[str] = field(default_factory=set, repr=False)
+    """Those that were told to be over, whatever of them is told to begin later."""
     is_ending: bool = False
     """Whether it ends as soon as nothing of it is at work."""
     lost: Counter[Loss] = field(default_factory=Counter)

@@ -345,10 +345,12 @@ def test_a_run_of_which_marks_were_lost_waits_for_nobody(tmp_path: Path) -> None
     assert len(played(tmp_path, play)) == 1
 
 
-def test_a_run_whose_agents_are_done_ends_when_it_is_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("marks", [(BRANCH, JOIN), (JOIN, BRANCH)], ids=["joined", "begun when it was joined"])
+def test_a_run_whose_agents_are_done_ends_when_it_is_ended(marks: tuple[Any, ...], tmp_path: Path) -> None:
     async def play(client: aiohttp.ClientSession, _: Stood) -> None:
         await asked(client, "a")
-        await told(client, batch_of(BRANCH, JOIN), path=f"/run/one{MARKS}")
+        for number, mark in enumerate(marks):
+            await told(client, batch_of(mark, batch=number), path=f"/run/one{MARKS}")
         assert (await ended_by_name(client))[0] == 200
 
     assert len(played(tmp_path, play)) == 1
