@@ -7,6 +7,8 @@ together. Blocks become findable when they are committed, that is, when they hav
 
 The cached blocks always form whole prefixes (a block's parent is held whenever the block is, and is released no
 earlier), which is why the longest match may be searched by bisection. Counts are blocks, not tokens.
+
+With a host tier, what is evicted here goes there, children before their parents, and comes back when a stream needs it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rotoscope.replayer.simulator.host_tier import HostTier
 from rotoscope.replayer.simulator.tokenizer import TokenIds
 
 BlockKeys = NDArray[np.uint64]
@@ -54,16 +57,19 @@ class Lease:
     """Of all blocks that may ever be committed."""
     slots: NDArray[np.int64]
     cached: int
-    """How many leading blocks were found in the cache."""
+    """How many leading blocks were found, here or in the host tier."""
     committed: int
     """How many leading blocks can be found by others."""
+    onboarded: int = 0
+    """How many of the found blocks, the last ones, had to be brought back from the host tier."""
 
 
 class BlockCache:
     """A fixed number of blocks, each empty, held by running calls, or cached and free to be evicted."""
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, blocks: int, host: HostTier | None = None) -> None:
         self.blocks = blocks
+        self.host = host
         self.held = 0
         """Blocks that running calls hold."""
         self.evictions = 0
@@ -90,7 +96,11 @@ class BlockCache:
         return bisect_left(range(len(keys)), True, key=lambda at: int(keys[at]) not in self)
 
     def acquire(self, keys: BlockKeys, *, usable: int, total: int) -> Lease | None:
-        """Hold `total` blocks for a stream, at most `usable` of them from the cache; None if there is no room now."""
+        """Hold `total` blocks for a stream, at most `usable` of them found; None if there is no room now.
+
+        What the host tier has of the stream behind the cached blocks is brought back, into blocks taken for it, and can
+        be found by others at once.
+        """
         found = self.match(keys[:usable])
         if self.held + total - found > self.blocks:  # spares who waits for room the work below at every step
             return None
@@ -99,21 +109,25 @@ class BlockCache:
         if self.held + revived + total - found > self.blocks:
             return None
         self._holders[slots] += 1
+        # out of the host tier first: its room is for what has to make way here
+        onboarded = self.host.withdraw(keys[found:usable].tolist()) if self.host is not None else 0
         taken = self._take(total - found)
         self._holders[taken] = 1
         self.held += revived + len(taken)
-        return Lease(keys, np.concatenate([slots, taken]), found, found)
+        cached = found + onboarded
+        if onboarded:
+            self._make_findable(keys[found:cached], taken[:onboarded], found)
+        return Lease(keys, np.concatenate([slots, taken]), cached, cached, onboarded)
 
     def commit(self, lease: Lease, count: int) -> None:
         """Make the first `count` blocks of a lease findable; a block that somebody else computed meanwhile is shared."""
         computed = lease.committed + self.match(lease.keys[lease.committed : count])
         for depth in range(lease.committed, computed):
             self._share(lease, depth, self._slot_of[int(lease.keys[depth])])
-        keys, slots = lease.keys[computed:count], lease.slots[computed:count]
-        self._slot_of.update(zip(keys.tolist(), slots.tolist(), strict=True))
-        self._key[slots] = keys
-        self._depth[slots] = np.arange(computed, computed + len(keys))
-        self._findable[slots] = True
+        keys = lease.keys[computed:count]
+        self._make_findable(keys, lease.slots[computed:count], computed)
+        if self.host is not None:
+            self.host.discard(keys.tolist())
         lease.committed = max(lease.committed, count)
 
     def release(self, lease: Lease) -> None:
@@ -123,6 +137,12 @@ class BlockCache:
         self._releases += 1
         self._released[free] = np.where(self._findable[free], self._releases, _EMPTY)
         self.held -= len(free)
+
+    def _make_findable(self, keys: BlockKeys, slots: NDArray[np.int64], first_depth: int) -> None:
+        self._slot_of.update(zip(keys.tolist(), slots.tolist(), strict=True))
+        self._key[slots] = keys
+        self._depth[slots] = np.arange(first_depth, first_depth + len(keys))
+        self._findable[slots] = True
 
     def _share(self, lease: Lease, depth: int, other: int) -> None:
         """Swap a block for an equal one, so that the blocks above a cached block are always cached themselves."""
@@ -137,10 +157,16 @@ class BlockCache:
         free = np.flatnonzero(self._holders == 0)
         rank = self._released[free] * _DEEPEST - self._depth[free]
         if count < len(free):
-            free = free[np.argpartition(rank, count)[:count]]
-        for key in self._key[free[self._findable[free]]].tolist():
+            chosen = np.argpartition(rank, count)[:count]
+            free, rank = free[chosen], rank[chosen]
+        if self.host is not None:
+            free = free[np.argsort(rank)]
+        evicted = self._key[free[self._findable[free]]].tolist()
+        for key in evicted:
             del self._slot_of[key]
-            self.evictions += 1
+        self.evictions += len(evicted)
+        if self.host is not None:
+            self.host.store(evicted)
         self._findable[free] = False
         self._depth[free] = 0
         return free.astype(np.int64)

@@ -90,10 +90,13 @@ def render(scheduler: Scheduler, latencies: Latencies, model: str) -> str:
         "vllm:prefix_cache_queries_total": counts.queried_tokens,
         "vllm:prefix_cache_hits_total": counts.hit_tokens,
         "vllm:prompt_tokens_total": counts.prompt_tokens,
-        "vllm:prompt_tokens_cached_total": counts.hit_tokens,
+        "vllm:prompt_tokens_cached_total": counts.hit_tokens + counts.host_tokens,
         "vllm:generation_tokens_total": counts.generated_tokens,
         "vllm:num_preemptions_total": 0,
     }
+    if cache.host is not None:
+        counters["vllm:external_prefix_cache_queries_total"] = counts.queried_tokens - counts.hit_tokens
+        counters["vllm:external_prefix_cache_hits_total"] = counts.host_tokens
     lines = [line for name, value in gauges.items() for line in _family(name, "gauge", [f"{name}{{{labels}}} {value}"])]
     for name, value in counters.items():
         lines += _family(name, "counter", [f"{name}{{{labels}}} {value}"])
@@ -113,7 +116,9 @@ _HELP = {
     "vllm:num_requests_waiting": "Requests in the queue.",
     "vllm:kv_cache_usage_perc": "Share of the KV cache blocks that running requests hold; 1 means all.",
     "vllm:prefix_cache_queries_total": "Prompt tokens looked up in the prefix cache.",
-    "vllm:prefix_cache_hits_total": "Prompt tokens found in the prefix cache.",
+    "vllm:prefix_cache_hits_total": "Prompt tokens found in the prefix cache, those of the host tier left out.",
+    "vllm:external_prefix_cache_queries_total": "Prompt tokens looked up in the host tier: all not found before.",
+    "vllm:external_prefix_cache_hits_total": "Prompt tokens found in the host tier.",
     "vllm:prompt_tokens_total": "Prompt tokens of completed prompts, cached ones included.",
     "vllm:prompt_tokens_cached_total": "Prompt tokens that were not computed.",
     "vllm:generation_tokens_total": "Output tokens.",

@@ -29,8 +29,9 @@ async def _serve(options: SimulatorOptions, model: Model | None) -> None:
 def _banner(options: SimulatorOptions) -> str:
     speed = "without waiting" if options.speed == 0 else f"{options.speed:g}x the modelled speed"
     size = "the profile's block size" if options.block_size is None else f"{options.block_size} tokens"
+    host = f"{options.host_blocks} more in host memory, " if options.host_blocks else ""
     return (
         f"rotoscope simulator: no model is computed, times are modelled ({options.timing.source})\n"
         f"model {options.model}, profile {options.profile}, {options.blocks} blocks of {size}, "
-        f"batch {options.max_batch}, {speed}"
+        f"{host}batch {options.max_batch}, {speed}"
     )

@@ -2,7 +2,8 @@
 
 1. Calls wait in the order of their arrival until a batch slot and enough blocks for prompt and output are free. Blocks
    for the whole call are reserved, so a running call is never preempted; nobody overtakes the head of the queue.
-2. A call's cached prefix is looked up when it is admitted, not when it arrives.
+2. A call's cached prefix is looked up when it is admitted, not when it arrives. What of it comes back from the host
+   tier prolongs that step.
 3. A step gives each decoding call one token and spends what is left of its token budget on prompts, oldest first;
    a long prompt takes several steps (chunked prefill). The step that ends a prompt also gives its first token.
 4. When a step is complete, the full blocks it computed can be found by others. The last sampled token of a call has
@@ -39,6 +40,7 @@ class Generation:
     token_times_s: list[float] = field(default_factory=list)
     """When each output token was there."""
     cached_tokens: int = 0
+    """Prompt tokens that were found, on the device or in the host tier."""
     prefilled: int = 0
     """Prompt tokens that are in the cache or computed."""
     keys: BlockKeys | None = None
@@ -79,7 +81,9 @@ class Counts:
     queried_tokens: int = 0
     """Prompt tokens of admitted calls."""
     hit_tokens: int = 0
-    """Those found in the cache."""
+    """Those found on the device."""
+    host_tokens: int = 0
+    """Those found behind them in the host tier."""
     prompt_tokens: int = 0
     """Prompt tokens of calls whose prompt was completed."""
     generated_tokens: int = 0
@@ -129,6 +133,7 @@ class Scheduler:
         decode = tuple(generation for generation in self.running if generation.decoding)
         prefill: list[tuple[Generation, int]] = []
         budget = max(self.timing.step_tokens - len(decode), 1)
+        host_tokens = self.counts.host_tokens
         for generation in [generation for generation in self.running if not generation.decoding]:
             budget -= self._plan_chunk(generation, budget, prefill)
         while budget and (admitted := self._admit(now_s)):
@@ -138,6 +143,7 @@ class Scheduler:
         duration_s = self.timing.step_s(
             prefill=[(generation.prefilled, fresh) for generation, fresh in prefill],
             contexts=[generation.tokens for generation in decode],
+            onboarded_tokens=self.counts.host_tokens - host_tokens,
         )
         return Step(duration_s, tuple(prefill), decode)
 
@@ -179,7 +185,9 @@ class Scheduler:
         generation.admitted_s = now_s
         generation.cached_tokens = generation.prefilled = generation.lease.cached * size
         self.counts.queried_tokens += prompt_tokens
-        self.counts.hit_tokens += generation.cached_tokens
+        host_tokens = generation.lease.onboarded * size
+        self.counts.hit_tokens += generation.cached_tokens - host_tokens
+        self.counts.host_tokens += host_tokens
         return generation
 
     def _plan_chunk(self, generation: Generation, budget: int, prefill: list[tuple[Generation, int]]) -> int:

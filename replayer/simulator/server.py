@@ -26,6 +26,7 @@ from rotoscope.replayer.simulator.block_cache import BlockCache
 from rotoscope.replayer.simulator.bodies import read_body
 from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
 from rotoscope.replayer.simulator.engine import Engine
+from rotoscope.replayer.simulator.host_tier import HostTier
 from rotoscope.replayer.simulator.model import Message, Model, ModelRequest, RandomModel
 from rotoscope.replayer.simulator.responses import CHAT_FORM, FINGERPRINT, TEXT_FORM
 from rotoscope.replayer.simulator.scheduler import Scheduler
@@ -57,6 +58,8 @@ class SimulatorOptions:
     model: str = DEFAULT_MODEL_NAME
     blocks: int = 8192
     """Capacity of the KV cache, and with it the longest context: blocks times block size."""
+    host_blocks: int = 0
+    """Capacity of the tier in host memory behind it; 0 is none."""
     block_size: int | None = None
     """Tokens a block; None takes the profile's."""
     profile: str = "vllm"
@@ -69,6 +72,8 @@ class SimulatorOptions:
     def __post_init__(self) -> None:
         if self.blocks < 1:
             raise UnusableInput(f"{self.blocks} blocks are not a cache: give at least 1")
+        if self.host_blocks < 0:
+            raise UnusableInput(f"{self.host_blocks} blocks are no host tier: give 0 for none, or more")
         if self.max_batch < 1:
             raise UnusableInput(f"a batch of {self.max_batch} runs nothing: give at least 1")
 
@@ -101,7 +106,8 @@ class Simulator:
     def __init__(self, options: SimulatorOptions, model: Model | None = None) -> None:
         self.options = options
         profile = profile_named(options.profile, block_size=options.block_size)
-        self.scheduler = Scheduler(BlockCache(options.blocks), options.timing, profile, max_batch=options.max_batch)
+        cache = BlockCache(options.blocks, HostTier(options.host_blocks) if options.host_blocks else None)
+        self.scheduler = Scheduler(cache, options.timing, profile, max_batch=options.max_batch)
         self.engine = Engine(self.scheduler, clock_of_speed(options.speed))
         self.latencies = metrics.Latencies()
         self.context_tokens = options.blocks * profile.block_size
@@ -214,6 +220,7 @@ class Simulator:
                 "profile": self.scheduler.profile.name,
                 "block_size": self.scheduler.profile.block_size,
                 "blocks": self.options.blocks,
+                "host_blocks": self.options.host_blocks,
                 "timing": self.options.timing.source,
             },
         }

@@ -4,8 +4,10 @@ A step of the engine computes some fresh prompt tokens and one output token for 
 
     sum over prompts:  fresh / prefill rate + prefill attention * (sum of the tokens before each fresh token)
     + decode step at that batch size + decode context * (sum of the tokens behind each decoding sequence)
+    + tokens brought back from the host tier * onboard time
 
-so a cached prefix costs nothing to compute but something to look at, as in a real engine.
+so a cached prefix costs nothing to compute but something to look at, as in a real engine. Nothing is computed while
+blocks come back: engines that overlap the two hide part of that time.
 """
 
 from __future__ import annotations
@@ -33,14 +35,19 @@ class Timing:
     """For one decoding sequence to attend to one token of its context."""
     request_overhead_s: float = 0.0
     """From the arrival of a request to when it may be scheduled: parsing, tokenizing, slot handling."""
+    onboard_token_s: float = 0.0
+    """To bring the KV of one token from host memory to the device."""
     step_tokens: int = 2048
     """Most tokens one step computes: longer prompts are cut into chunks."""
     source: str = "given"
     """What was measured, how and when."""
 
-    def step_s(self, *, prefill: Sequence[tuple[int, int]] = (), contexts: Sequence[int] = ()) -> float:
+    def step_s(
+        self, *, prefill: Sequence[tuple[int, int]] = (), contexts: Sequence[int] = (), onboarded_tokens: int = 0
+    ) -> float:
         """Return how long a step lasts; `prefill` holds (tokens before, fresh tokens), `contexts` decoding lengths."""
         seconds = sum(self._prefill_s(before, fresh) for before, fresh in prefill)
+        seconds += self.onboard_token_s * onboarded_tokens
         if contexts:
             seconds += self._decode_s(len(contexts)) + self.decode_context_s * sum(contexts)
         return seconds

@@ -14,6 +14,9 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8000,
     model: Annotated[str, typer.Option(help="Name of the served model.")] = "rotoscope-simulator",
     blocks: Annotated[int, typer.Option(help="Capacity of the KV cache in blocks.", min=1)] = 8192,
+    host_blocks: Annotated[
+        int, typer.Option(help="Blocks that host memory holds of what the cache evicts; 0 is none.", min=0)
+    ] = 0,
     block_size: BlockSize = None,
     profile: Annotated[str, typer.Option(help="Engine whose rule of reuse the cache follows.")] = "vllm",
     max_batch: Annotated[int, typer.Option(help="Most requests that run at once.", min=1)] = 16,
@@ -37,6 +40,7 @@ def serve(
         port=port,
         model=model,
         blocks=blocks,
+        host_blocks=host_blocks,
         block_size=block_size,
         profile=profile,
         max_batch=max_batch,

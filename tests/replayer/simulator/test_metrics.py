@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rotoscope.replayer.simulator.block_cache import BlockCache
+from rotoscope.replayer.simulator.host_tier import HostTier
 from rotoscope.replayer.simulator.metrics import Histogram, Latencies, render
-from rotoscope.replayer.simulator.scheduler import Generation, Scheduler
+from rotoscope.replayer.simulator.scheduler import Counts, Generation, Scheduler
 from rotoscope.replayer.simulator.timing import Timing
 from rotoscope.traces.analysis.profiles import profile_named
 
@@ -46,6 +47,20 @@ def test_running_waiting_and_usage_are_those_of_the_moment() -> None:
     assert 'vllm:num_requests_waiting{model_name="m",engine="0"} 1' in text
     assert 'vllm:kv_cache_usage_perc{model_name="m",engine="0"} 0.1' in text
     assert 'vllm:cache_config_info{block_size="16",num_gpu_blocks="100",engine="0"} 1' in text
+
+
+def test_the_host_tier_has_counters_of_its_own_where_there_is_one() -> None:
+    scheduler = Scheduler(BlockCache(100, HostTier(10)), TIMING, profile_named("vllm"), max_batch=1)
+    scheduler.counts = Counts(queried_tokens=100, hit_tokens=32, host_tokens=48)
+
+    text = text_of(scheduler)
+
+    assert 'vllm:prefix_cache_queries_total{model_name="m",engine="0"} 100' in text
+    assert 'vllm:prefix_cache_hits_total{model_name="m",engine="0"} 32' in text
+    assert 'vllm:external_prefix_cache_queries_total{model_name="m",engine="0"} 68' in text
+    assert 'vllm:external_prefix_cache_hits_total{model_name="m",engine="0"} 48' in text
+    assert 'vllm:prompt_tokens_cached_total{model_name="m",engine="0"} 80' in text
+    assert "external" not in "".join(text_of(make_scheduler()))
 
 
 def test_a_model_name_is_escaped() -> None:

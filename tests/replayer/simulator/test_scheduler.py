@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from token_worlds import World, worlds
 
 from rotoscope.replayer.simulator.block_cache import BlockCache
+from rotoscope.replayer.simulator.host_tier import HostTier
 from rotoscope.replayer.simulator.scheduler import Generation, Scheduler
 from rotoscope.replayer.simulator.timing import Timing
 from rotoscope.replayer.simulator.tokenizer import TokenIds
@@ -77,6 +78,38 @@ def test_a_cached_prefix_takes_no_time() -> None:
 
     assert run(scheduler, now_s) - now_s == pytest.approx(0.010)
     assert again.cached_tokens == 50
+
+
+def test_a_prefix_in_the_host_tier_takes_its_time_to_come_back_and_is_counted_apart() -> None:
+    timing = replace(TIMING, onboard_token_s=0.0001)
+    scheduler = Scheduler(BlockCache(70, HostTier(1000)), timing, profile_named("token"), max_batch=8)
+    now_s = 0.0
+    for call in (make_generation(50, 1), make_generation(40, 1, first=500)):
+        scheduler.submit(call, now_s)
+        now_s = run(scheduler, now_s)
+    again = make_generation(60, 1)
+    scheduler.submit(again, now_s)
+
+    # of 50 cached tokens the first 29 stayed on the device, 21 made way for 40 + 1 tokens
+    assert run(scheduler, now_s) - now_s == pytest.approx(0.010 + 21 * 0.0001)
+    assert again.cached_tokens == 50
+    assert (scheduler.counts.hit_tokens, scheduler.counts.host_tokens) == (29, 21)
+
+
+def test_only_the_step_that_admits_a_call_waits_for_its_prefix() -> None:
+    timing = replace(TIMING, onboard_token_s=1.0)
+    scheduler = Scheduler(BlockCache(50, HostTier(1000)), timing, profile_named("token"), max_batch=8)
+    for call in (make_generation(40, 1), make_generation(40, 1, first=500)):
+        scheduler.submit(call, 0.0)
+        run(scheduler)
+    again = make_generation(40, 3)
+    scheduler.submit(again, 0.0)
+
+    run(scheduler)
+
+    first, *rest = again.token_times_s
+    assert first > 30.0
+    assert [time_s - first for time_s in rest] == pytest.approx([0.010, 0.020])
 
 
 def test_calls_decode_together_in_slower_steps() -> None:

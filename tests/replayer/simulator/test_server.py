@@ -8,6 +8,7 @@ import pytest
 from event_loops import in_event_loop
 from simulated import openai_client, simulated
 
+from rotoscope.replayer.server_metrics.families import read_metrics
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
 from rotoscope.replayer.simulator.tokenizer import vocabulary_size
 from rotoscope.traces.errors import RunFailed, UnusableInput
@@ -184,9 +185,35 @@ async def test_a_port_in_use_is_a_failed_run() -> None:
                 pass
 
 
+@in_event_loop
+async def test_what_the_host_tier_gives_back_counts_as_cached_and_is_told_apart_in_the_metrics() -> None:
+    first, second = [300] * 100, [400] * 100
+    async with simulated(blocks=10, host_blocks=100) as client:
+        for prompt in (first, second, first):
+            answer = await client.ask("/v1/completions", {"prompt": prompt, "max_tokens": 2})
+        async with client.session.get(client.url + "/metrics") as response:
+            counted = read_metrics(await response.text())
+        (card,) = (await client.ask("/v1/models"))["data"]
+
+    assert card["meta"]["host_blocks"] == 100
+    assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 96
+    assert counted is not None
+    assert counted.prompt is not None
+    assert counted.cached is not None
+    assert counted.external_prompt is not None
+    assert counted.external_cached is not None
+    # each prompt fills 6 blocks of 16 and takes 7 of 10: of the first one's the deepest 3 make way for the second
+    assert (counted.prompt.total, counted.cached.total) == (300, 48)
+    assert (counted.external_prompt.total, counted.external_cached.total) == (252, 48)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"blocks": 0}, "0 blocks"), ({"max_batch": 0}, "a batch of 0")],
+    [
+        ({"blocks": 0}, "0 blocks"),
+        ({"host_blocks": -1}, "-1 blocks are no host tier"),
+        ({"max_batch": 0}, "a batch of 0"),
+    ],
 )
 def test_options_that_make_no_server_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UnusableInput, match=message):

@@ -44,6 +44,18 @@ def test_chunks_of_a_prompt_cost_what_it_costs_whole() -> None:
     assert sum(chunks) == pytest.approx(timing.step_s(prefill=[(0, 81)]))
 
 
+def test_what_comes_back_from_the_host_tier_takes_its_time_beside_the_rest() -> None:
+    timing = Timing(prefill_tokens_per_s=100.0, decode_step_s=((1, 0.5),), onboard_token_s=0.001)
+
+    assert timing.step_s(prefill=[(30, 10)], contexts=[1], onboarded_tokens=30) == pytest.approx(0.1 + 0.5 + 0.03)
+
+
+def test_loading_a_token_is_assumed_to_take_a_small_part_of_computing_it() -> None:
+    share = LLAMA_SERVER_TINY.onboard_token_s * LLAMA_SERVER_TINY.prefill_tokens_per_s
+
+    assert share == pytest.approx(0.081, abs=0.001)
+
+
 def test_a_decoding_sequence_looks_at_its_context() -> None:
     timing = Timing(prefill_tokens_per_s=1.0, decode_step_s=((1, 1.0), (2, 1.5)), decode_context_s=0.001)
 
