@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -88,29 +89,35 @@ class Lanes:
 
     async def _let_in(self, group: asyncio.TaskGroup) -> None:
         """Start each session when there is a place for it and its time has come; those behind it wait as well."""
-        places = asyncio.Semaphore(self._load.concurrency)
+        places = _places(self._load.concurrency)
         for number, start_s in zip_longest(range(self._load.sessions), self._load.starts_s):
             await places.acquire()
             if start_s is not None:
                 await self._until(start_s)
-            group.create_task(self._in_place(number, places))
+            group.create_task(self._in_place(number, start_s, places))
 
     async def _until(self, start_s: float) -> None:
         left_s = self._start_s + start_s - self._clock.now()
         if left_s > 0:
             await self._clock.sleep(left_s)
 
-    async def _in_place(self, number: int, places: asyncio.Semaphore) -> None:
+    async def _in_place(self, number: int, planned_s: float | None, places: asyncio.Semaphore) -> None:
         self._running += 1
-        await self._perform(number)
+        await self._perform(number, planned_s)
         self._running -= 1
         places.release()
 
-    async def _perform(self, number: int) -> None:
+    async def _perform(self, number: int, planned_s: float | None) -> None:
         prompts = self._plan.session(number)
         trace = number % len(self._parts)
         session = Session(
-            Place(session=number, trace=trace, run_start_s=self._start_s, simulated=self._simulated),
+            Place(
+                session=number,
+                trace=trace,
+                run_start_s=self._start_s,
+                planned_s=planned_s,
+                simulated=self._simulated,
+            ),
             self._parts[trace],
             prompts,
             backend=self._backend,
@@ -137,6 +144,10 @@ class Lanes:
         self.sessions.append(result)
         self._failed_sessions += result.status == "failed"
         self._results.write_session(result)
+
+
+def _places(concurrency: int | None) -> asyncio.Semaphore:
+    return asyncio.Semaphore(sys.maxsize if concurrency is None else concurrency)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

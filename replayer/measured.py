@@ -21,6 +21,8 @@ class Place:
     trace: int
     run_start_s: float
     """On the run's clock; results count from there."""
+    planned_s: float | None = None
+    """When it was to be let in, from the start of the run; None where that depends on others."""
     simulated: bool = False
 
 
@@ -71,6 +73,7 @@ def session_result(
         session=place.session,
         trace=place.trace,
         admitted_s=round(admitted_s - place.run_start_s, 6),
+        lag_s=None if place.planned_s is None else _seconds(admitted_s - place.run_start_s - place.planned_s),
         start_s=min((time.start_s for time in times), default=None),
         latency_s=_seconds(latency_s),
         generating_s=_seconds(generating_s),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
+from rotoscope.replayer.load.arrivals import Arrivals
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.tokens import Vocabulary
@@ -39,8 +40,12 @@ class ReplayOptions:
     """Whether a few small requests before the run try the server."""
     sessions: int | None = None
     """None performs each trace once."""
-    concurrency: int = 1
-    """Sessions in flight."""
+    concurrency: int | None = None
+    """Sessions in flight; None is one, unless there is a rate."""
+    rate_per_h: float | None = None
+    """At which sessions are let in, however many are in flight; None lets one in when another ends."""
+    arrivals: Arrivals | None = None
+    """How these are spread in time; None is a Poisson process."""
     ramp_s: float = 0.0
     """Over which the first sessions start; 0 starts them at once."""
     seed: int = 0
@@ -70,6 +75,7 @@ class ReplayOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UnusableInput(f"{name} must be at least 1, not {value}")
+        self._check_load()
         if not 0 <= self.ramp_s < inf:
             raise UnusableInput(f"the ramp must be 0 seconds or more, not {self.ramp_s}")
         if not self.timeout_s > 0:
@@ -84,3 +90,15 @@ class ReplayOptions:
             engine_named(self.engine)
         if self.profile is not None or self.block_size is not None:
             profile_named(self.profile or DEFAULT_PROFILE, block_size=self.block_size)
+
+    def _check_load(self) -> None:
+        if self.rate_per_h is None:
+            if self.arrivals is not None:
+                raise UnusableInput("arrivals are spread at a rate: give one")
+            return
+        if not 0 < self.rate_per_h < inf:
+            raise UnusableInput(f"the rate must be more than 0 sessions an hour, not {self.rate_per_h}")
+        if self.concurrency is not None:
+            raise UnusableInput("expected a rate or a concurrency, not both: at a rate nobody waits for another to end")
+        if self.ramp_s:
+            raise UnusableInput("expected a rate or a ramp, not both: at a rate all times of starts are planned")

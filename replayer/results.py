@@ -74,6 +74,8 @@ class SessionResult:
     trace: int
     admitted_s: float
     """When it was let in, from the start of the run."""
+    lag_s: float | None = None
+    """How much later than planned that was; None where no time was planned."""
     start_s: float | None
     """When its first request was sent; None if none was."""
     latency_s: float | None

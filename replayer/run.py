@@ -23,7 +23,7 @@ from rotoscope.replayer.connection import client_session
 from rotoscope.replayer.exchange import Backend
 from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
-from rotoscope.replayer.load.plan import closed_loop
+from rotoscope.replayer.load.plan import LoadPlan, plan_load
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.preflight import NO_IDS, check_context
@@ -103,6 +103,7 @@ async def replay_async(
                 setup,
                 plan,
                 parts,
+                load=plan_load(options, setup.sessions),
                 profile=profile,
                 backend=way.backend,
                 results=results,
@@ -122,6 +123,7 @@ class _Run:
         plan: PromptPlan,
         parts: Sequence[Part],
         *,
+        load: LoadPlan,
         profile: EngineProfile,
         backend: Backend,
         results: ResultsFolder,
@@ -139,7 +141,7 @@ class _Run:
         self._lanes = Lanes(
             plan,
             parts,
-            load=closed_loop(setup.sessions, setup.concurrency, ramp_s=setup.ramp_s, seed=setup.seed),
+            load=load,
             backend=backend,
             clock=LoopClock(),
             results=results,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rotoscope import __version__
 from rotoscope.replayer.calibration import Calibration, Source
 from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.load.arrivals import POISSON
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
@@ -45,7 +46,11 @@ class Setup:
     """LOW:HIGH, ids from LOW to HIGH - 1; of words, their numbers."""
     traces: int
     sessions: int
-    concurrency: int
+    concurrency: int | None
+    """Sessions in flight; None where they were let in at a rate."""
+    rate_per_h: float | None = None
+    """At which sessions were let in; None in a closed loop, like the next."""
+    arrivals: str | None = None
     ramp_s: float = 0.0
     """Over which the first sessions started."""
     gap_scale: float
@@ -81,7 +86,9 @@ def setup_of(
         vocabulary=str(vocabulary),
         traces=traces,
         sessions=traces if options.sessions is None else options.sessions,
-        concurrency=options.concurrency,
+        concurrency=(options.concurrency or 1) if options.rate_per_h is None else None,
+        rate_per_h=options.rate_per_h,
+        arrivals=None if options.rate_per_h is None else str(options.arrivals or POISSON),
         ramp_s=options.ramp_s,
         gap_scale=options.gaps.scale,
         gap_cap_s=options.gaps.cap_s,

@@ -14,6 +14,8 @@ from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.setup import Setup
 
 INTERRUPTED_EXIT_CODE = 130
+LARGEST_LAG_S = 0.02
+"""99th percentile of the schedule lag, above which latencies are the client's as well."""
 LARGEST_DISAGREEMENT = 0.01
 """Between the hit rate by usage and that by counters, above which something is to be explained."""
 
@@ -105,6 +107,8 @@ class Summary:
     itl_s: Distribution | None
     latency_s: Distribution | None
     job_latency_s: Distribution | None
+    schedule_lag_s: Distribution | None
+    """How much later than planned sessions were let in, where their times were planned."""
     mean_generating_s: float | None
     mean_waiting_s: float | None
     window: Window | None
@@ -167,6 +171,7 @@ def summarise(
         itl_s=_distribution(answered, lambda one: one.itl_s),
         latency_s=_distribution(answered, lambda one: one.latency_s),
         job_latency_s=metrics.distribution([one.latency_s for one in done if one.latency_s is not None]),
+        schedule_lag_s=metrics.distribution([one.lag_s for one in sessions if one.lag_s is not None]),
         mean_generating_s=_mean([one.generating_s for one in done if one.generating_s is not None]),
         mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
         window=None if interrupted else _window(sessions, concurrency=setup.concurrency, gpus=setup.gpus),
@@ -184,12 +189,18 @@ def findings(summary: Summary) -> Iterator[str]:
         yield "measured on a simulator: its times are modelled, no model was computed"
     if summary.interrupted:
         yield "interrupted: no rates, because there is no steady-state window"
+    elif setup.concurrency is None:
+        yield "no rates: sessions were let in at a planned rate, which says nothing of the server; see the job latency"
     elif setup.sessions < 2 * setup.concurrency:
         yield f"no rates: a steady-state window takes at least {2 * setup.concurrency} sessions at this concurrency"
     elif summary.window is None:
         yield "no rates: no job lies in the steady-state window"
     elif setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
+    lag = summary.schedule_lag_s
+    if lag is not None and lag.p99 > LARGEST_LAG_S:
+        late = f"1 % by more than {1000 * lag.p99:,.0f} ms, {1000 * lag.max:,.0f} ms at most"
+        yield f"sessions were let in later than planned, {late}: this client is saturated, not the server"
     if summary.isl_error:
         off = f"{summary.isl_error.mean:,.1f} off on average, {summary.isl_error.max:,.0f} at most"
         yield f"{summary.isl_mismatches} requests: the server counted another number of prompt tokens than planned, {off}"
@@ -269,7 +280,9 @@ def _isl(request: RequestResult) -> int:
     return request.planned_prompt_tokens if request.prompt_tokens is None else request.prompt_tokens
 
 
-def _window(sessions: Sequence[SessionResult], *, concurrency: int, gpus: int) -> Window | None:
+def _window(sessions: Sequence[SessionResult], *, concurrency: int | None, gpus: int) -> Window | None:
+    if concurrency is None:
+        return None
     window = metrics.steady_window(sorted(one.admitted_s for one in sessions), concurrency)
     jobs = [
         Interval(one.start_s, one.start_s + one.latency_s)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from rotoscope.replayer.metrics import Distribution
+from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import Cache, Counted, Counts, Summary, Window
 
 Row: TypeAlias = tuple[str, ...]
@@ -20,7 +21,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     if setup.template:
         overhead = f"template {setup.template.head} + {setup.template.tail} tokens, {setup.template.back} between turns"
         yield "prompts", f"{setup.words} words", f"{setup.api}, {overhead}, from {setup.tokens_from}"
-    yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, concurrency {setup.concurrency}"
+    yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, {_load(setup)}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
     yield from _cache_rows(
         summary.cache, summary.counted, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block"
@@ -42,6 +43,13 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
     yield from _distribution("ITL, ms", summary.itl_s, "{:,.2f}", scale=1000)
     yield from _distribution("latency, ms", summary.latency_s, "{:,.1f}", scale=1000)
     yield from _distribution("job latency, s", summary.job_latency_s, "{:,.3f}")
+    yield from _distribution("schedule lag, ms", summary.schedule_lag_s, "{:,.1f}", scale=1000)
+
+
+def _load(setup: Setup) -> str:
+    if setup.rate_per_h is None:
+        return f"concurrency {setup.concurrency}"
+    return f"{setup.rate_per_h:,.6g}/h, {setup.arrivals}"
 
 
 def _cache_rows(cache: Cache, counted: Counted | None, profile: str) -> Iterator[Row]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.draws import generator
+from rotoscope.replayer.metrics import SECONDS_PER_HOUR
+from rotoscope.replayer.options import ReplayOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,10 +15,23 @@ class LoadPlan:
     """Sessions 0 to `sessions` - 1, let in one after the other in order of their numbers."""
 
     sessions: int
-    concurrency: int
-    """Most sessions in flight; one that finds no place waits until another ends."""
+    concurrency: int | None
+    """Most sessions in flight: one that finds no place waits until another ends. None in an open loop: nobody waits."""
     starts_s: tuple[float, ...] = ()
     """When the first sessions may start, from the start of the run, in order; the rest may once all these have."""
+
+
+def plan_load(options: ReplayOptions, sessions: int) -> LoadPlan:
+    """Return the plan of so many sessions."""
+    if options.rate_per_h is None:
+        return closed_loop(sessions, options.concurrency or 1, ramp_s=options.ramp_s, seed=options.seed)
+    return open_loop(sessions, options.arrivals or POISSON, rate_per_h=options.rate_per_h, seed=options.seed)
+
+
+def open_loop(sessions: int, arrivals: Arrivals, *, rate_per_h: float, seed: int) -> LoadPlan:
+    """Return the plan of sessions that arrive at this rate, however many are still there."""
+    starts_s = arrivals.times_s(sessions, rate_per_s=rate_per_h / SECONDS_PER_HOUR, seed=seed)
+    return LoadPlan(sessions=sessions, concurrency=None, starts_s=starts_s)
 
 
 def closed_loop(sessions: int, concurrency: int, *, ramp_s: float, seed: int) -> LoadPlan:

@@ -74,6 +74,20 @@ def test_a_replay_prints_its_table_and_says_first_where_results_go(run: Run) -> 
     assert len((Path("results/replay-1") / "results.jsonl").read_text().splitlines()) == 6
 
 
+def test_an_open_loop_takes_its_rate_with_a_unit(run: Run) -> None:
+    with completions_in_a_thread(perfect) as server:
+        ended = run(
+            "run.trace.json", "--url", server.url, "--sessions", "3", "--rate", "100/s", "--arrivals", "gamma:2"
+        )
+        unitless = run("run.trace.json", "--url", server.url, "--rate", "100")
+
+    assert ended.code == 0
+    assert "360,000/h, gamma:2" in ended.out
+    assert "no rates: sessions were let in at a planned rate" in ended.err
+    assert (unitless.code, unitless.out) == (2, "")
+    assert "such as 720/h" in unitless.err
+
+
 def test_json_is_the_summary_as_it_stands_in_the_file(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
         ended = run("run.trace.json", "--url", server.url, "--json", "-o", "there")

@@ -9,14 +9,17 @@ import pytest
 from event_loops import in_jumping_loop
 from replay_doubles import VOCABULARY, VirtualServer, part_of
 
-from rotoscope.replayer.clock import LoopClock
+from rotoscope.replayer.clock import Clock, LoopClock
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.lanes import Lanes
-from rotoscope.replayer.load.plan import closed_loop
+from rotoscope.replayer.load.arrivals import POISSON, Arrivals
+from rotoscope.replayer.load.plan import LoadPlan, closed_loop, open_loop
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.testing import make_trace
 from rotoscope.traces import RunFailed, Trace
+
+CONSTANT = Arrivals.parse("constant")
 
 
 def lanes_of(
@@ -27,14 +30,16 @@ def lanes_of(
     sessions: int,
     concurrency: int = 1,
     ramp_s: float = 0.0,
+    load: LoadPlan | None = None,
+    clock: Clock | None = None,
     **seams: Any,
 ) -> Lanes:
     return Lanes(
         PromptPlan(traces, seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY),
         [part_of(trace) for trace in traces],
-        load=closed_loop(sessions, concurrency, ramp_s=ramp_s, seed=1),
+        load=load or closed_loop(sessions, concurrency, ramp_s=ramp_s, seed=1),
         backend=server,
-        clock=LoopClock(),
+        clock=clock or LoopClock(),
         results=results,
         **{"on_request": lambda performed: None} | seams,
     )
@@ -81,6 +86,54 @@ async def test_who_is_still_there_at_the_end_of_the_ramp_keeps_its_place(tmp_pat
     assert admitted[2] == 60.0
     assert admitted[3] == 100.0
     assert server.most_in_flight == 3
+
+
+@in_jumping_loop
+async def test_in_an_open_loop_sessions_start_as_planned_whatever_the_server_does(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    load = open_loop(30, POISSON, rate_per_h=600, seed=1)
+
+    async def admitted(server: VirtualServer, osl: int) -> list[float]:
+        folder = tmp_path_factory.mktemp("results")
+        with ResultsFolder.opened(folder) as results:
+            lanes = lanes_of([make_trace(turns=1, osl=osl)], server, results, sessions=30, load=load)
+            await lanes.perform()
+        assert [one.lag_s for one in lanes.sessions] == pytest.approx([0.0] * 30, abs=1e-5)
+        return [one.admitted_s for one in sorted(lanes.sessions, key=lambda one: one.session)]
+
+    fast = await admitted(VirtualServer(), osl=1)
+    slow = await admitted(server := VirtualServer(), osl=1000)
+
+    assert fast == pytest.approx(load.starts_s, abs=1e-5)
+    assert slow == pytest.approx(load.starts_s, abs=1e-5)
+    assert server.most_in_flight == 30
+
+
+class LateClock(LoopClock):
+    """Oversleeps by 30 ms, as a client does that is busy with something else."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds + 0.03)
+
+
+@in_jumping_loop
+async def test_a_client_that_is_late_finds_it_in_the_lag_and_not_in_the_next_times(tmp_path: Path) -> None:
+    load = open_loop(5, CONSTANT, rate_per_h=3600, seed=1)
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1)], VirtualServer(), results, sessions=5, load=load, clock=LateClock())
+        await lanes.perform()
+
+    assert [one.lag_s for one in lanes.sessions] == pytest.approx([0.0, 0.03, 0.03, 0.03, 0.03])
+
+
+@in_jumping_loop
+async def test_who_waits_for_others_to_end_has_no_lag(tmp_path: Path) -> None:
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1)], VirtualServer(), results, sessions=3, concurrency=2, ramp_s=5.0)
+        await lanes.perform()
+
+    assert [one.lag_s for one in sorted(lanes.sessions, key=lambda one: one.session)] == [0.0, 0.0, None]
 
 
 @in_jumping_loop

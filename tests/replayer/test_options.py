@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from rotoscope.replayer.load.arrivals import POISSON
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.traces import UnusableInput
 
@@ -16,6 +17,11 @@ from rotoscope.traces import UnusableInput
         ({"concurrency": 0}, "concurrency must be at least 1"),
         ({"ramp_s": -1.0}, "ramp must be 0 seconds or more, not -1"),
         ({"ramp_s": float("inf")}, "ramp must be 0 seconds or more, not inf"),
+        ({"arrivals": POISSON}, "at a rate: give one"),
+        ({"rate_per_h": 0.0}, "rate must be more than 0"),
+        ({"rate_per_h": float("nan")}, "rate must be more than 0"),
+        ({"rate_per_h": 60.0, "concurrency": 1}, "a rate or a concurrency, not both"),
+        ({"rate_per_h": 60.0, "ramp_s": 1.0}, "a rate or a ramp, not both"),
         ({"gpus": -1}, "gpus must be at least 1"),
         ({"timeout_s": 0.0}, "timeout must be more than 0"),
         ({"timeout_s": float("nan")}, "timeout must be more than 0"),

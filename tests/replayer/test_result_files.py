@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from replay_doubles import make_request_result, make_session_result, make_setup
 
@@ -44,6 +46,22 @@ def results(tmp_path: Path) -> Path:
             folder.write_session(session)
         folder.write_summary(summary(requests, sessions).as_dict())
     return tmp_path
+
+
+@pytest.mark.parametrize("arrivals", ["constant", "poisson", "gamma:0.5", "gamma:1e-05"])
+def test_an_open_loop_is_told_in_few_words(results: Path, arrivals: str) -> None:
+    setup = asdict(make_setup(concurrency=None, rate_per_h=720.0, arrivals=arrivals))
+    content = json.loads((results / "summary.json").read_text())
+
+    def found(arrivals: str) -> bool:
+        content["setup"] = setup | {"arrivals": arrivals}
+        (results / "summary.json").write_bytes(
+            orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2)
+        )
+        return any("arrivals" in one for one in findings_of(results))
+
+    assert not found(arrivals)
+    assert found(SECRET)
 
 
 def summary(requests: Any, sessions: Any) -> Summary:

@@ -86,6 +86,29 @@ async def test_a_ramp_is_told_and_kept(tmp_path: Path) -> None:
 
 
 @in_event_loop
+async def test_at_a_rate_sessions_start_while_others_are_still_there(tmp_path: Path) -> None:
+    """All answers wait for the last request, which a closed loop would never send."""
+    asked = 0
+    all_here = asyncio.Event()
+
+    async def patient(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        nonlocal asked
+        asked += 1
+        if asked == 5:
+            all_here.set()
+        await all_here.wait()
+        return await perfect(request, body)
+
+    async with serving_completions(patient) as server:
+        summary = await replayed([make_trace(turns=1)], server.url, tmp_path, sessions=5, rate_per_h=360_000.0)
+
+    assert summary.exit_code == 0
+    assert summary.window is None
+    assert summary.schedule_lag_s is not None
+    assert summary.schedule_lag_s.count == 5
+
+
+@in_event_loop
 async def test_the_same_seed_and_salt_give_the_same_prompts_and_another_salt_others(tmp_path: Path) -> None:
     async with serving_completions(perfect) as server:
         for number, salt in enumerate(["a", "a", "b"]):

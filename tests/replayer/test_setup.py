@@ -20,6 +20,13 @@ def setup(**options: object) -> Setup:
     return setup_of(given, SIMULATOR, traces=3, profile=choose_profile(given, SIMULATOR), vocabulary=Vocabulary(5, 500))
 
 
+def test_a_closed_loop_has_a_concurrency_and_an_open_one_a_rate_with_its_arrivals() -> None:
+    closed, opened = setup(), setup(rate_per_h=720.0)
+
+    assert (closed.concurrency, closed.rate_per_h, closed.arrivals) == (1, None, None)
+    assert (opened.concurrency, opened.rate_per_h, opened.arrivals) == (None, 720.0, "poisson")
+
+
 def test_the_profile_given_wins_over_the_simulators() -> None:
     profile = choose_profile(ReplayOptions(url=URL, profile="trtllm-whole-blocks"), SIMULATOR)
 

@@ -136,6 +136,14 @@ def test_the_exit_code_says_how_it_went(statuses: list[str], interrupted: bool, 
         ({"sessions": []}, "no rates: no job lies"),
         ({"gpus_assumed": True}, "give --gpus"),
         (
+            {"concurrency": None, "rate_per_h": 60.0, "arrivals": "poisson"},
+            "no rates: sessions were let in at a planned",
+        ),
+        (
+            {"sessions": [make_session_result(n, lag_s=0.001 * n) for n in range(30)]},
+            "1 % by more than 29 ms, 29 ms at most: this client is saturated, not the server",
+        ),
+        (
             {"requests": [make_request_result(isl_mismatch=True, prompt_tokens=tokens) for tokens in (97, 101)]},
             "2 requests: the server counted another number of prompt tokens than planned, 2.0 off on average, 3 at most",
         ),
@@ -169,6 +177,20 @@ def test_where_the_template_is_assumed_its_tokens_may_be_found_beyond_the_optimu
 
 def test_nothing_is_said_of_a_sound_run() -> None:
     assert list(findings(summary_of())) == []
+
+
+def test_nothing_is_said_of_a_lag_that_a_client_always_has() -> None:
+    summary = summary_of(sessions=[make_session_result(n, lag_s=0.02) for n in range(4)])
+
+    assert summary.schedule_lag_s is not None
+    assert summary.schedule_lag_s.p99 == 0.02
+    assert list(findings(summary)) == []
+
+
+def test_an_open_loop_has_no_window() -> None:
+    summary = summary_of(concurrency=None, rate_per_h=60.0, arrivals="poisson")
+
+    assert (summary.window, summary.schedule_lag_s) == (None, None)
 
 
 def test_an_interrupted_run_has_no_window() -> None:

@@ -40,6 +40,15 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
 
 
+def test_an_open_loop_is_told_with_its_rate_and_lag() -> None:
+    setup = make_setup(sessions=2, concurrency=None, rate_per_h=720.0, arrivals="gamma:0.5")
+    late = [replace(session, lag_s=0.0025) for session in SESSIONS]
+    summary = replace(summary_of([REQUEST], late), setup=setup)
+
+    assert ("sessions", "2 of 2 done", "of 1 trace, 720/h, gamma:0.5") in list(outcome_rows(summary))
+    assert ("schedule lag, ms", "2.5", "2.5", "2.5", "2.5", "2.5") in list(distribution_rows(summary))
+
+
 def test_prompts_of_words_are_told_with_the_error_of_their_lengths() -> None:
     template = ChatTemplate(head=5, turn=11, back=6, tail=11, common=11)
     setup = make_setup(api="chat", words=399, template=template, tokens_from="usage")

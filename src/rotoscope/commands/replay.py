@@ -39,11 +39,24 @@ def replay(
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
     ] = None,
-    concurrency: Annotated[int, typer.Option(help="Sessions in flight.", min=1)] = 1,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Sessions in flight; 1 if neither this nor --rate is given.", min=1)
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            help="Let sessions in at this rate whatever the server does, with its unit: 720/h, 12/min, 0.2/s.",
+            metavar="R",
+        ),
+    ] = None,
+    arrivals: Annotated[
+        str | None,
+        typer.Option(help="constant, poisson or gamma:CV, at --rate; poisson if not given.", metavar="KIND"),
+    ] = None,
     ramp: Annotated[
         float, typer.Option(help="Seconds over which the first sessions start, at random times.", metavar="S", min=0)
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of the random token ids and of the times of the ramp.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random token ids and of the times of starts.")] = 0,
     salt: Annotated[
         str | None,
         typer.Option(help="Second seed; fresh for each run if not given, so that no run hits another's cache."),
@@ -84,6 +97,8 @@ def replay(
     """
     with loading():
         from rotoscope.keys import api_key_in
+        from rotoscope.replayer.load.arrivals import Arrivals
+        from rotoscope.replayer.load.rate import rate_per_h
         from rotoscope.replayer.options import ReplayOptions
         from rotoscope.replayer.schedule import Gaps
         from rotoscope.replayer.tokens import Vocabulary
@@ -98,6 +113,8 @@ def replay(
         preflight=preflight,
         sessions=sessions,
         concurrency=concurrency,
+        rate_per_h=None if rate is None else rate_per_h(rate),
+        arrivals=None if arrivals is None else Arrivals.parse(arrivals),
         ramp_s=ramp,
         seed=seed,
         salt=salt,

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.replayer.load.plan import closed_loop
+from rotoscope.replayer.load.arrivals import POISSON
+from rotoscope.replayer.load.plan import closed_loop, open_loop, plan_load
+from rotoscope.replayer.options import ReplayOptions
 
 SEEDS = st.integers(0, 2**64)
 COUNTS = st.integers(1, 200)
@@ -43,3 +45,21 @@ def test_another_seed_gives_other_times_and_they_are_spread_evenly() -> None:
 
 def test_the_times_of_a_seed_are_these_on_every_machine() -> None:
     assert closed_loop(4, 4, ramp_s=60.0, seed=0).starts_s == pytest.approx((0.0, 7.323424, 17.5026, 60.0))
+
+
+@given(COUNTS, SEEDS)
+def test_in_an_open_loop_every_session_has_its_time_and_nobody_waits_for_a_place(sessions: int, seed: int) -> None:
+    plan = open_loop(sessions, POISSON, rate_per_h=720.0, seed=seed)
+
+    assert plan.concurrency is None
+    assert plan.starts_s == POISSON.times_s(sessions, rate_per_s=0.2, seed=seed)
+
+
+def test_a_rate_makes_the_loop_open() -> None:
+    url = "http://127.0.0.1:1"
+    closed = plan_load(ReplayOptions(url=url, concurrency=4, ramp_s=9.0, seed=3), 20)
+    opened = plan_load(ReplayOptions(url=url, rate_per_h=60.0, seed=3), 20)
+
+    assert closed == closed_loop(20, 4, ramp_s=9.0, seed=3)
+    assert opened == open_loop(20, POISSON, rate_per_h=60.0, seed=3)
+    assert plan_load(ReplayOptions(url=url), 20) == closed_loop(20, 1, ramp_s=0.0, seed=0)
