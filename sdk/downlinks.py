@@ -67,7 +67,9 @@ class Downlinks:
         return f"Downlinks({len(self._links)} processes)"
 
     def settle(self, timeout_s: float) -> None:
-        """Take in all that was told so far, at most for so long."""
+        """Take in all that was told so far, at most for so long; where no other thread can do that, nothing."""
+        if self._thread is threading.current_thread() or not self._thread.is_alive():
+            return
         settled = threading.Event()
         self._waiting.append(settled)
         self._ring()

@@ -243,6 +243,29 @@ def test_all_that_was_told_before_is_taken_in_however_it_came(
     other.begin_anew()
 
 
+def test_the_thread_that_listens_does_not_wait_for_itself(
+    heard: Heard, downlinks: Downlinks, uplink: Uplink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(mark: Mark) -> None:  # as where the garbage collector ends an agent's run there
+        downlinks.settle(GUARD_S)
+        heard.told.append(("mark", mark))
+
+    monkeypatch.setattr(heard, "tell", tell)
+    KeptElsewhere(uplink, "run").tell(JoinMark("r", 1.0))
+    downlinks.settle(GUARD_S / 2)
+
+    assert heard.told == [("mark", JoinMark("r", 1.0))]
+
+
+def test_nobody_waits_where_nobody_listens_any_more() -> None:
+    downlinks = Downlinks(lambda _: None)
+    downlinks.close()
+
+    downlinks.settle(0)
+
+    assert downlinks._waiting == []
+
+
 def test_no_descriptor_for_another_process_is_no_reason_to_be_busy(
     downlinks: Downlinks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
