@@ -97,8 +97,12 @@ def without_short_waits(table: Sequence[Row], places: int) -> tuple[list[Row], s
     """Leave out the agent's own time where it is shorter than one place of so many that the whole has; say what is missing."""
     whole = whole_span(table)
     least_ms = (whole[1] - whole[0]) / places if whole else 0.0
-    short = [row.span for row in table if row.own_time and row.span and row.span[1] - row.span[0] < least_ms]
-    kept = [row for row in table if not (row.own_time and row.span in short)]
+    short, kept = [], []
+    for row in table:
+        if row.own_time and row.span and row.span[1] - row.span[0] < least_ms:
+            short.append(row.span)
+        else:
+            kept.append(row)
     together_ms = sum(end - start for start, end in short)
     said = f"{counted(len(short), 'wait')} below {least_ms / 1000:.2f} s, {together_ms / 1000:.2f} s in all, left out"
     return kept, said if short else ""

@@ -110,6 +110,10 @@ class ImagePart(Body):
     def _has_an_image(self) -> ImagePart:
         if not self._image:
             raise ValueError("no image in it")
+        try:
+            _dumped(self._image)
+        except orjson.JSONEncodeError:
+            raise ValueError("it is nested too deeply") from None
         return self
 
     @property
@@ -120,7 +124,11 @@ class ImagePart(Body):
     @property
     def text(self) -> str:
         """Return what stands for the image in the text of a message."""
-        return image_mark(orjson.dumps(self._image, option=orjson.OPT_SORT_KEYS))
+        return image_mark(_dumped(self._image))
+
+
+def _dumped(image: object) -> bytes:
+    return orjson.dumps(image, option=orjson.OPT_SORT_KEYS)
 
 
 ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]

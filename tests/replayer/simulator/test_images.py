@@ -86,6 +86,18 @@ async def test_an_image_in_the_result_of_a_tool_is_read_and_one_without_anything
 
 
 @in_event_loop
+async def test_an_image_that_is_nested_too_deeply_is_refused() -> None:
+    source: dict[str, object] = {}
+    for _ in range(400):
+        source = {"source": source}
+    async with simulated() as client:
+        body = chat_body({"type": "image_url", "image_url": {"url": source}})
+        error = (await client.ask("/v1/chat/completions", body, status=400))["error"]
+
+    assert "it is nested too deeply" in error["message"]
+
+
+@in_event_loop
 async def test_the_cache_finds_an_image_again_and_takes_no_other_for_it() -> None:
     async with simulated(profile="token") as client:
         cached = [
