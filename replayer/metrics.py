@@ -90,6 +90,11 @@ def steady_window(admissions_s: Sequence[float], concurrency: int) -> Interval |
     return window if window.length_s > 0 else None
 
 
+def overlap_s(one: Interval, other: Interval) -> float:
+    """Return how long two stretches of time have in common."""
+    return max(0.0, min(one.end_s, other.end_s) - max(one.start_s, other.start_s))
+
+
 def share_in_window(job: Interval, window: Interval) -> float:
     """Return the share of a job's latency that lies in the window, 0 to 1; what the job counts there.
 
@@ -97,8 +102,7 @@ def share_in_window(job: Interval, window: Interval) -> float:
     """
     if job.length_s <= 0:
         return 1.0 if window.start_s <= job.start_s <= window.end_s else 0.0
-    overlap_s = min(job.end_s, window.end_s) - max(job.start_s, window.start_s)
-    return max(0.0, overlap_s) / job.length_s
+    return overlap_s(job, window) / job.length_s
 
 
 def jobs_in_window(jobs: Iterable[Interval], window: Interval) -> float:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from rotoscope.replayer import metrics
-from rotoscope.replayer.metrics import Distribution, Interval
+from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, ratio_interval
+from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.preflight import NO_CACHED
 from rotoscope.replayer.results import FORMAT_NAME, FORMAT_VERSION, RequestResult, SessionResult
 from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.setup import Setup
+from rotoscope.replayer.window import Window, window_of
 
 INTERRUPTED_EXIT_CODE = 130
 LARGEST_LAG_S = 0.02
@@ -31,22 +33,6 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The steady-state window and the rates over it."""
-
-    opens_s: float
-    closes_s: float
-    jobs: float
-    """Each with the share of its latency that lies in the window."""
-    mean_job_latency_s: float
-    jobs_per_h_per_user: float
-    jobs_per_h_per_gpu: float
-    whole_jobs: int
-    """The field's rule: jobs that end in the window."""
-    whole_jobs_per_h_per_gpu: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
     """Prompt tokens found in the server's cache, beside what an infinite cache could have served of the same requests."""
 
@@ -58,6 +44,7 @@ class Cache:
     cached_tokens: int | None
     """None where the server reported none for any request."""
     hit_rate: float | None
+    hit_rate_interval: Bounds | None
     optimal_tokens: int
     optimal_hit_rate: float | None
 
@@ -104,9 +91,12 @@ class Summary:
     isl: Distribution | None
     osl: Distribution | None
     ttft_s: Distribution | None
+    ttft_p50_interval_s: Bounds | None
+    ttft_p90_interval_s: Bounds | None
     itl_s: Distribution | None
     latency_s: Distribution | None
     job_latency_s: Distribution | None
+    mean_job_latency_interval_s: Bounds | None
     schedule_lag_s: Distribution | None
     """How much later than planned sessions were let in, where their times were planned."""
     mean_generating_s: float | None
@@ -153,6 +143,8 @@ def summarise(
     """Summarise a run; `optimal_tokens` is the realised optimum of each request."""
     answered = [one for one in requests if one.status == "ok"]
     done = [one for one in sessions if one.status == "ok"]
+    job_latencies_s = [one.latency_s for one in done if one.latency_s is not None]
+    ttft_p50, ttft_p90 = _ttft_intervals(answered, seed=setup.seed)
     return Summary(
         setup=setup,
         interrupted=interrupted,
@@ -168,14 +160,17 @@ def summarise(
         isl=_distribution(answered, _isl),
         osl=_distribution(answered, lambda one: one.completion_tokens),
         ttft_s=_distribution(answered, lambda one: one.ttft_s),
+        ttft_p50_interval_s=ttft_p50,
+        ttft_p90_interval_s=ttft_p90,
         itl_s=_distribution(answered, lambda one: one.itl_s),
         latency_s=_distribution(answered, lambda one: one.latency_s),
-        job_latency_s=metrics.distribution([one.latency_s for one in done if one.latency_s is not None]),
+        job_latency_s=metrics.distribution(job_latencies_s),
+        mean_job_latency_interval_s=mean_interval(job_latencies_s, seed=setup.seed),
         schedule_lag_s=metrics.distribution([one.lag_s for one in sessions if one.lag_s is not None]),
         mean_generating_s=_mean([one.generating_s for one in done if one.generating_s is not None]),
         mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
-        window=None if interrupted else _window(sessions, concurrency=setup.concurrency, gpus=setup.gpus),
-        cache=_cache(requests, optimal_tokens),
+        window=None if interrupted else window_of(setup, sessions, requests),
+        cache=_cache(requests, optimal_tokens, seed=setup.seed),
         counted=_counted(counted),
         request_results=tuple(requests),
         optimal_tokens=tuple(optimal_tokens),
@@ -280,33 +275,7 @@ def _isl(request: RequestResult) -> int:
     return request.planned_prompt_tokens if request.prompt_tokens is None else request.prompt_tokens
 
 
-def _window(sessions: Sequence[SessionResult], *, concurrency: int | None, gpus: int) -> Window | None:
-    if concurrency is None:
-        return None
-    window = metrics.steady_window(sorted(one.admitted_s for one in sessions), concurrency)
-    jobs = [
-        Interval(one.start_s, one.start_s + one.latency_s)
-        for one in sessions
-        if one.start_s is not None and one.latency_s is not None
-    ]
-    mean_latency_s = metrics.mean_job_latency_in_window_s(jobs, window) if window else None
-    if window is None or mean_latency_s is None:
-        return None
-    count = metrics.jobs_in_window(jobs, window)
-    whole = metrics.whole_jobs_in_window(jobs, window)
-    return Window(
-        opens_s=window.start_s,
-        closes_s=window.end_s,
-        jobs=count,
-        mean_job_latency_s=mean_latency_s,
-        jobs_per_h_per_user=metrics.jobs_per_h_per_user(mean_latency_s),
-        jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(count, window, gpus),
-        whole_jobs=whole,
-        whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, gpus),
-    )
-
-
-def _cache(requests: Sequence[RequestResult], optimal_tokens: Sequence[int]) -> Cache:
+def _cache(requests: Sequence[RequestResult], optimal_tokens: Sequence[int], *, seed: int) -> Cache:
     answered = [(one, optimum) for one, optimum in zip(requests, optimal_tokens, strict=True) if one.status == "ok"]
     reported = [one.cached_tokens for one, _ in answered if one.cached_tokens is not None]
     prompt_tokens = sum(_isl(one) for one, _ in answered)
@@ -318,6 +287,22 @@ def _cache(requests: Sequence[RequestResult], optimal_tokens: Sequence[int]) -> 
         prompt_tokens=prompt_tokens,
         cached_tokens=cached,
         hit_rate=None if cached is None else metrics.hit_rate(cached, prompt_tokens),
+        hit_rate_interval=None if cached is None else _hit_rate_interval([one for one, _ in answered], seed=seed),
         optimal_tokens=optimal,
         optimal_hit_rate=metrics.hit_rate(optimal, prompt_tokens),
     )
+
+
+def _hit_rate_interval(answered: Sequence[RequestResult], *, seed: int) -> Bounds | None:
+    cached: Counter[int] = Counter()
+    prompts: Counter[int] = Counter()
+    for one in answered:
+        cached[one.session] += one.cached_tokens or 0
+        prompts[one.session] += _isl(one)
+    return ratio_interval([cached[session] for session in prompts], [*prompts.values()], seed=seed)
+
+
+def _ttft_intervals(answered: Sequence[RequestResult], *, seed: int) -> tuple[Bounds | None, Bounds | None]:
+    timed = [(one.ttft_s, one.session) for one in answered if one.ttft_s is not None]
+    found = percentile_intervals([ttft for ttft, _ in timed], [session for _, session in timed], (50, 90), seed=seed)
+    return (found[0], found[1]) if found else (None, None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from rotoscope.replayer.bootstrap import CONFIDENCE_PERCENT, Bounds
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.setup import Setup
-from rotoscope.replayer.summary import Cache, Counted, Counts, Summary, Window
+from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
+from rotoscope.replayer.window import Window
 
 Row: TypeAlias = tuple[str, ...]
 
@@ -26,12 +28,17 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     yield from _cache_rows(
         summary.cache, summary.counted, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block"
     )
+    if summary.ttft_s:
+        yield from _ttft_rows(summary.ttft_s, summary.ttft_p50_interval_s, summary.ttft_p90_interval_s)
     if summary.job_latency_s:
-        yield "job latency", _seconds(summary.job_latency_s.mean), "mean over completed sessions"
+        bounds = _bounds(summary.mean_job_latency_interval_s, "{:,.3f}")
+        yield "job latency", _seconds(summary.job_latency_s.mean) + bounds, "mean over completed sessions"
         yield "  generating", _seconds(summary.mean_generating_s), "a request in flight"
         yield "  waiting", _seconds(summary.mean_waiting_s), "for tools, people and joins"
     if summary.window:
         yield from _window_rows(summary.window, gpus=setup.gpus)
+    if summary.ttft_p50_interval_s or summary.mean_job_latency_interval_s:
+        yield "intervals", f"{CONFIDENCE_PERCENT} %", "bootstrap over sessions"
 
 
 def distribution_rows(summary: Summary) -> Iterator[Row]:
@@ -56,23 +63,32 @@ def _cache_rows(cache: Cache, counted: Counted | None, profile: str) -> Iterator
     if not cache.requests:
         return
     tokens = f"of {cache.prompt_tokens:,} prompt tokens"
-    yield "hit rate", _rate(cache.hit_rate), f"cached tokens by usage, {tokens}"
+    yield (
+        "hit rate",
+        _rate(cache.hit_rate) + _bounds(cache.hit_rate_interval, "{:.4f}"),
+        f"cached tokens by usage, {tokens}",
+    )
     if counted is not None and counted.hit_rate is not None and counted.prompt is not None:
         what = f"what the server counted ({counted.family}), of {counted.prompt:,.0f} {counted.unit} looked up"
         yield "  by counters", _rate(counted.hit_rate), what
     yield "optimum", _rate(cache.optimal_hit_rate), f"realised, infinite cache, {profile}"
 
 
+def _ttft_rows(ttft_s: Distribution, p50: Bounds | None, p90: Bounds | None) -> Iterator[Row]:
+    yield "TTFT, median", _seconds(ttft_s.p50) + _bounds(p50, "{:,.3f}"), "time to the first token, of all requests"
+    yield "  p90", _seconds(ttft_s.p90) + _bounds(p90, "{:,.3f}"), ""
+
+
 def _window_rows(window: Window, *, gpus: int) -> Iterator[Row]:
     length_s = window.closes_s - window.opens_s
     yield (
         "jobs/h/user",
-        f"{window.jobs_per_h_per_user:,.1f}",
+        f"{window.jobs_per_h_per_user:,.1f}" + _bounds(window.jobs_per_h_per_user_interval, "{:,.1f}"),
         f"mean job latency {window.mean_job_latency_s:,.3f} s in the window",
     )
     yield (
         "jobs/h/GPU",
-        f"{window.jobs_per_h_per_gpu:,.1f}",
+        f"{window.jobs_per_h_per_gpu:,.1f}" + _bounds(window.jobs_per_h_per_gpu_interval, "{:,.1f}"),
         f"{window.jobs:,.2f} jobs in a window of {length_s:,.1f} s, {_plural(gpus, 'GPU')}",
     )
     yield (
@@ -97,6 +113,10 @@ def _counts(counts: Counts) -> str:
 
 def _rate(rate: float | None) -> str:
     return "not reported" if rate is None else f"{rate:.4f}"
+
+
+def _bounds(bounds: Bounds | None, form: str) -> str:
+    return f" ({form.format(bounds.low)} to {form.format(bounds.high)})" if bounds else ""
 
 
 def _seconds(value: float | None) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.replayer import metrics
+from rotoscope.replayer import bootstrap, metrics
 from rotoscope.replayer.metrics import Interval
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -127,7 +127,10 @@ def test_percentiles_lie_between_the_closest_ranks() -> None:
 
 def test_every_metric_has_a_row_in_the_docs() -> None:
     functions = [
-        name for name, value in inspect.getmembers(metrics, inspect.isfunction) if value.__module__ == metrics.__name__
+        name
+        for module in (metrics, bootstrap)
+        for name, value in inspect.getmembers(module, inspect.isfunction)
+        if value.__module__ == module.__name__ and not name.startswith("_")
     ]
 
     page = PAGE.read_text()

@@ -35,7 +35,7 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     assert rows["sessions"] == ("2 of 2 done", "of 1 trace, concurrency 1")
     assert rows["hit rate"] == ("0.0320", "cached tokens by usage, of 1,000 prompt tokens")
     assert rows["optimum"] == ("0.0480", "realised, infinite cache, profile vllm, 16 tokens a block")
-    assert rows["job latency"][0] == "10.000 s"
+    assert rows["job latency"][0] == "10.000 s (10.000 to 10.000)"
     assert rows["jobs/h/user"][0] == "360.0"
     assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
 
@@ -47,6 +47,26 @@ def test_an_open_loop_is_told_with_its_rate_and_lag() -> None:
 
     assert ("sessions", "2 of 2 done", "of 1 trace, 720/h, gamma:0.5") in list(outcome_rows(summary))
     assert ("schedule lag, ms", "2.5", "2.5", "2.5", "2.5", "2.5") in list(distribution_rows(summary))
+
+
+def test_numbers_stand_with_their_intervals_where_there_are_sessions_to_tell_them() -> None:
+    def rows_of(count: int) -> dict[str, str]:
+        latencies_s = [5.0, 10.0, 20.0][:count]
+        sessions = [make_session_result(number, latency_s=latency) for number, latency in enumerate(latencies_s)]
+        requests = [replace(REQUEST, session=one.session, ttft_s=0.1 * (one.session + 1)) for one in sessions]
+        return {name.strip(): value for name, value, _ in outcome_rows(summary_of(requests, sessions))}
+
+    some, one = rows_of(3), rows_of(1)
+
+    assert some["TTFT, median"] == "0.200 s (0.100 to 0.300)"
+    assert some["p90"] == "0.280 s (0.100 to 0.300)"
+    assert some["hit rate"] == "0.0320 (0.0320 to 0.0320)"
+    assert some["job latency"] == "11.667 s (5.000 to 20.000)"
+    assert some["jobs/h/user"].startswith("480.0 (")
+    assert some["jobs/h/user"].endswith(" to 720.0)")
+    assert some["intervals"] == "95 %"
+    assert one["TTFT, median"] == "0.100 s"
+    assert "intervals" not in one
 
 
 def test_prompts_of_words_are_told_with_the_error_of_their_lengths() -> None:

@@ -1,0 +1,104 @@
+"""The steady-state window of a run and what was done in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rotoscope.replayer import metrics
+from rotoscope.replayer.bootstrap import Bounds, ratio_interval
+from rotoscope.replayer.metrics import SECONDS_PER_HOUR, Interval
+from rotoscope.replayer.results import RequestResult, SessionResult
+from rotoscope.replayer.setup import Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The steady-state window and the rates over it."""
+
+    opens_s: float
+    closes_s: float
+    jobs: float
+    """Each with the share of its latency that lies in the window."""
+    mean_job_latency_s: float
+    mean_job_latency_interval_s: Bounds | None
+    jobs_per_h_per_user: float
+    jobs_per_h_per_user_interval: Bounds | None
+    jobs_per_h_per_gpu: float
+    jobs_per_h_per_gpu_interval: Bounds | None
+    whole_jobs: int
+    """The field's rule: jobs that end in the window."""
+    whole_jobs_per_h_per_gpu: float
+
+
+def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> Window | None:
+    """Return the window of a run that was not interrupted; None in an open loop, or where there is no job in it."""
+    if setup.concurrency is None:
+        return None
+    window = metrics.steady_window(sorted(one.admitted_s for one in sessions), setup.concurrency)
+    jobs = [job for one in sessions if (job := _job(one)) is not None]
+    latency_s = metrics.mean_job_latency_in_window_s(jobs, window) if window else None
+    if window is None or latency_s is None:
+        return None
+    count = metrics.jobs_in_window(jobs, window)
+    whole = metrics.whole_jobs_in_window(jobs, window)
+    intervals = _Intervals.of(window, jobs, _failed(sessions, requests), seed=setup.seed)
+    return Window(
+        opens_s=window.start_s,
+        closes_s=window.end_s,
+        jobs=count,
+        mean_job_latency_s=latency_s,
+        mean_job_latency_interval_s=intervals.latency_s,
+        jobs_per_h_per_user=metrics.jobs_per_h_per_user(latency_s),
+        jobs_per_h_per_user_interval=_times(intervals.jobs_per_s, SECONDS_PER_HOUR),
+        jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(count, window, setup.gpus),
+        jobs_per_h_per_gpu_interval=_times(intervals.share, metrics.jobs_per_h_per_gpu(count, window, setup.gpus)),
+        whole_jobs=whole,
+        whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, setup.gpus),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Intervals:
+    """Intervals of what the sessions did with their time in the window, of which they had as much as they had."""
+
+    latency_s: Bounds | None
+    jobs_per_s: Bounds | None
+    """Jobs done a second of a completed session."""
+    share: Bounds | None
+    """Jobs done a second of any session, over what it was."""
+
+    @classmethod
+    def of(cls, window: Interval, jobs: Sequence[Interval], failed: Sequence[Interval], *, seed: int) -> _Intervals:
+        shares = [metrics.share_in_window(job, window) for job in jobs]
+        worked_s = [metrics.overlap_s(job, window) for job in jobs]
+        lost_s = [metrics.overlap_s(one, window) for one in failed]
+        of_all = ratio_interval([*shares, *[0.0] * len(lost_s)], [*worked_s, *lost_s], seed=seed)
+        return cls(
+            latency_s=ratio_interval(worked_s, shares, seed=seed),
+            jobs_per_s=ratio_interval(shares, worked_s, seed=seed),
+            share=_times(of_all, (sum(worked_s) + sum(lost_s)) / sum(shares)),
+        )
+
+
+def _job(session: SessionResult) -> Interval | None:
+    if session.start_s is None or session.latency_s is None:
+        return None
+    return Interval(session.start_s, session.start_s + session.latency_s)
+
+
+def _failed(sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> list[Interval]:
+    """Return the time of each session that was not completed, up to the end of its last request."""
+    ends_s: dict[int, float] = {}
+    for one in requests:
+        if one.start_s is not None:
+            ends_s[one.session] = max(ends_s.get(one.session, 0.0), one.start_s + (one.latency_s or 0.0))
+    return [
+        Interval(one.start_s, ends_s[one.session])
+        for one in sessions
+        if one.start_s is not None and one.latency_s is None and one.session in ends_s
+    ]
+
+
+def _times(bounds: Bounds | None, factor: float) -> Bounds | None:
+    return None if bounds is None else bounds.times(factor)

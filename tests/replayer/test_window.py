@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from replay_doubles import make_request_result, make_session_result, make_setup
+
+from rotoscope.replayer.results import RequestResult, SessionResult
+from rotoscope.replayer.window import Window, window_of
+
+
+@dataclass
+class ClosedLoop:
+    """Sessions of drawn latencies, so many at once, of which some fail after a while."""
+
+    latencies_s: list[float]
+    concurrency: int
+    failing: frozenset[int] = frozenset()
+    sessions: list[SessionResult] = field(default_factory=list)
+    requests: list[RequestResult] = field(default_factory=list)
+
+    def window(self, *, gpus: int = 1, seed: int = 0) -> Window:
+        free_s = [0.0] * self.concurrency
+        for number, latency_s in enumerate(self.latencies_s):
+            start_s = min(free_s)
+            free_s[free_s.index(start_s)] = start_s + latency_s
+            self._add(number, start_s, latency_s)
+        setup = make_setup(concurrency=self.concurrency, sessions=len(self.sessions), gpus=gpus, seed=seed)
+        window = window_of(setup, self.sessions, self.requests)
+        assert window is not None
+        return window
+
+    def _add(self, number: int, start_s: float, latency_s: float) -> None:
+        self.requests.append(make_request_result(session=number, start_s=start_s, latency_s=latency_s))
+        failed = number in self.failing
+        self.sessions.append(
+            make_session_result(
+                number,
+                admitted_s=start_s,
+                start_s=start_s,
+                latency_s=None if failed else latency_s,
+                status="failed" if failed else "ok",
+            )
+        )
+
+
+def test_equal_jobs_leave_no_doubt_however_the_window_cuts_them() -> None:
+    window = ClosedLoop([10.0, 4.0, *[10.0] * 9], concurrency=2).window()
+    equal = ClosedLoop([10.0] * 9, concurrency=2).window(gpus=2)
+
+    assert window.jobs_per_h_per_gpu_interval is not None
+    assert window.jobs_per_h_per_gpu_interval.low < window.jobs_per_h_per_gpu < window.jobs_per_h_per_gpu_interval.high
+    for value, bounds in (
+        (360.0, equal.jobs_per_h_per_user_interval),
+        (360.0, equal.jobs_per_h_per_gpu_interval),
+        (10.0, equal.mean_job_latency_interval_s),
+    ):
+        assert bounds is not None
+        assert (bounds.low, bounds.high) == pytest.approx((value, value))
+
+
+def test_95_of_100_closed_loops_hold_the_true_rates() -> None:
+    """The true rate of a loop of C slots is C / mean job latency."""
+    random, trials, held, held_by_users = np.random.default_rng(3), 100, 0, 0
+    for trial in range(trials):
+        window = ClosedLoop([*map(float, random.gamma(4.0, size=100))], concurrency=4).window(gpus=2, seed=trial)
+        per_gpu, per_user = window.jobs_per_h_per_gpu_interval, window.jobs_per_h_per_user_interval
+        assert per_gpu is not None
+        assert per_user is not None
+        held += per_gpu.low <= 3600 * 4 / 4.0 / 2 <= per_gpu.high
+        held_by_users += per_user.low <= 3600 / 4.0 <= per_user.high
+
+    assert 0.9 <= held / trials <= 0.99
+    assert 0.9 <= held_by_users / trials <= 0.99
+
+
+def test_failures_lower_the_rate_and_widen_its_interval() -> None:
+    latencies_s = [10.0] * 40
+    window = ClosedLoop(latencies_s, concurrency=2, failing=frozenset(range(3, 40, 5))).window()
+
+    bounds = window.jobs_per_h_per_gpu_interval
+    assert bounds is not None
+    assert bounds.low < window.jobs_per_h_per_gpu < bounds.high < 720.0
+    assert window.jobs_per_h_per_gpu == pytest.approx(720 * 31 / 38)
+    assert window.jobs_per_h_per_user == 360.0
