@@ -24,7 +24,7 @@ class Progress:
 
     elapsed_s: float
     sessions: int
-    """Planned."""
+    """Planned; where a duration is, let in so far."""
     sessions_ended: int
     sessions_failed: int
     sessions_running: int
@@ -62,6 +62,10 @@ class Lanes:
         self._running = 0
         self._failed_sessions = 0
         self._failed_requests = 0
+        self.let_in = 0
+        """Sessions."""
+        self.in_flight_at_end = 0
+        """Of them those that ended after the planned duration, if there is one."""
         self.sent = SentStreams(plan)
         self.requests: list[RequestResult] = []
         self.sessions: list[SessionResult] = []
@@ -78,8 +82,8 @@ class Lanes:
     def progress(self) -> Progress:
         """Tell how far the run is."""
         return Progress(
-            elapsed_s=self._clock.now() - self._start_s,
-            sessions=self._load.sessions,
+            elapsed_s=self._elapsed_s(),
+            sessions=self._load.sessions if self._load.duration_s is None else self.let_in,
             sessions_ended=len(self.sessions),
             sessions_failed=self._failed_sessions,
             sessions_running=self._running,
@@ -92,12 +96,21 @@ class Lanes:
         places = _places(self._load.concurrency)
         for number, start_s in zip_longest(range(self._load.sessions), self._load.starts_s):
             await places.acquire()
+            if self._is_over(self._elapsed_s() if start_s is None else start_s):
+                return
             if start_s is not None:
                 await self._until(start_s)
+            self.let_in += 1
             group.create_task(self._in_place(number, start_s, places))
 
+    def _elapsed_s(self) -> float:
+        return self._clock.now() - self._start_s
+
+    def _is_over(self, elapsed_s: float) -> bool:
+        return self._load.duration_s is not None and elapsed_s >= self._load.duration_s
+
     async def _until(self, start_s: float) -> None:
-        left_s = self._start_s + start_s - self._clock.now()
+        left_s = start_s - self._elapsed_s()
         if left_s > 0:
             await self._clock.sleep(left_s)
 
@@ -142,6 +155,7 @@ class Lanes:
 
     def _note_session(self, result: SessionResult) -> None:
         self.sessions.append(result)
+        self.in_flight_at_end += self._is_over(self._elapsed_s())
         self._failed_sessions += result.status == "failed"
         self._results.write_session(result)
 

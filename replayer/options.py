@@ -39,7 +39,9 @@ class ReplayOptions:
     preflight: bool = True
     """Whether a few small requests before the run try the server."""
     sessions: int | None = None
-    """None performs each trace once."""
+    """None performs each trace once, or as many as there is time for."""
+    duration_s: float | None = None
+    """After which no session is let in; those in flight end."""
     concurrency: int | None = None
     """Sessions in flight; None is one, unless there is a rate."""
     rate_per_h: float | None = None
@@ -92,6 +94,8 @@ class ReplayOptions:
             profile_named(self.profile or DEFAULT_PROFILE, block_size=self.block_size)
 
     def _check_load(self) -> None:
+        if self.duration_s is not None and not 0 < self.duration_s < inf:
+            raise UnusableInput(f"the duration must be more than 0 seconds, not {self.duration_s}")
         if self.rate_per_h is None:
             if self.arrivals is not None:
                 raise UnusableInput("arrivals are spread at a rate: give one")

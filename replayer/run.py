@@ -64,7 +64,8 @@ async def replay_async(
     traces: Sequence[Trace], options: ReplayOptions, *, say: Say = lambda text: None, watch: Watch | None = None
 ) -> Summary:
     """Do the same inside a running event loop; when cancelled, write the summary and pass the cancellation on."""
-    traces = traces[: options.sessions]
+    load = plan_load(options, traces=len(traces))
+    traces = traces[: load.sessions]
     parts = [_part(number, trace, options) for number, trace in enumerate(traces)]
     if not parts:
         raise UnusableInput("no trace to replay")
@@ -83,6 +84,7 @@ async def replay_async(
             replace(options, api=way.api.name),
             replace(server, engine=way.engine),
             traces=len(traces),
+            sessions=load.sessions,
             profile=profile,
             vocabulary=prompting.vocabulary,
             calibration=prompting.calibration,
@@ -103,7 +105,7 @@ async def replay_async(
                 setup,
                 plan,
                 parts,
-                load=plan_load(options, setup.sessions),
+                load=load,
                 profile=profile,
                 backend=way.backend,
                 results=results,
@@ -180,15 +182,19 @@ class _Run:
 
     def _sum_up(self, *, interrupted: bool, duration_s: float, counted: Growth | None = None) -> Summary:
         lanes = self._lanes
+        has_end = self._setup.duration_s is not None
+        planned = lanes.let_in if has_end else self._setup.sessions
         summary = summarise(
             self._setup,
             requests=lanes.requests,
             optimal_tokens=lanes.sent.optimal_tokens(lanes.requests, self._profile),
             sessions=lanes.sessions,
-            planned_requests=_planned_requests(self._parts, self._setup.sessions),
+            planned_sessions=planned,
+            planned_requests=_planned_requests(self._parts, planned),
             without_ids=self._without_ids,
             interrupted=interrupted,
             duration_s=duration_s,
+            in_flight_at_end=lanes.in_flight_at_end if has_end else None,
             counted=counted,
         )
         for text in (*_findings_of_tokens(self._plan), *findings(summary)):

@@ -46,11 +46,14 @@ class Setup:
     """LOW:HIGH, ids from LOW to HIGH - 1; of words, their numbers."""
     traces: int
     sessions: int
+    """At most, where there is a duration."""
     concurrency: int | None
     """Sessions in flight; None where they were let in at a rate."""
     rate_per_h: float | None = None
     """At which sessions were let in; None in a closed loop, like the next."""
     arrivals: str | None = None
+    duration_s: float | None = None
+    """After which no session was let in."""
     ramp_s: float = 0.0
     """Over which the first sessions started."""
     gap_scale: float
@@ -65,6 +68,7 @@ def setup_of(
     server: Server,
     *,
     traces: int,
+    sessions: int,
     profile: EngineProfile,
     vocabulary: Vocabulary,
     calibration: Calibration | None = None,
@@ -85,10 +89,11 @@ def setup_of(
         salt=secrets.token_hex(8) if options.salt is None else options.salt,
         vocabulary=str(vocabulary),
         traces=traces,
-        sessions=traces if options.sessions is None else options.sessions,
+        sessions=sessions,
         concurrency=(options.concurrency or 1) if options.rate_per_h is None else None,
         rate_per_h=options.rate_per_h,
         arrivals=None if options.rate_per_h is None else str(options.arrivals or POISSON),
+        duration_s=options.duration_s,
         ramp_s=options.ramp_s,
         gap_scale=options.gaps.scale,
         gap_cap_s=options.gaps.cap_s,

@@ -76,6 +76,8 @@ class Summary:
     setup: Setup
     interrupted: bool
     duration_s: float
+    in_flight_at_end: int | None
+    """Sessions that were still there when no more were let in; None where all were."""
     sessions: Counts
     requests: Counts
     failures: dict[str, int]
@@ -135,12 +137,17 @@ def summarise(
     optimal_tokens: Sequence[int],
     sessions: Sequence[SessionResult],
     planned_requests: int,
+    planned_sessions: int | None = None,
     without_ids: int,
     interrupted: bool,
     duration_s: float,
+    in_flight_at_end: int | None = None,
     counted: Growth | None = None,
 ) -> Summary:
-    """Summarise a run; `optimal_tokens` is the realised optimum of each request."""
+    """Summarise a run; `optimal_tokens` is the realised optimum of each request.
+
+    `planned_sessions` are those let in, where there was a duration; None takes all of the setup.
+    """
     answered = [one for one in requests if one.status == "ok"]
     done = [one for one in sessions if one.status == "ok"]
     job_latencies_s = [one.latency_s for one in done if one.latency_s is not None]
@@ -149,7 +156,10 @@ def summarise(
         setup=setup,
         interrupted=interrupted,
         duration_s=round(duration_s, 6),
-        sessions=_counts([one.status for one in sessions], setup.sessions),
+        in_flight_at_end=in_flight_at_end,
+        sessions=_counts(
+            [one.status for one in sessions], setup.sessions if planned_sessions is None else planned_sessions
+        ),
         requests=_counts([one.status for one in requests], planned_requests),
         failures=dict(Counter(one.failure.value for one in requests if one.failure)),
         isl_mismatches=sum(one.isl_mismatch for one in requests),
@@ -186,12 +196,14 @@ def findings(summary: Summary) -> Iterator[str]:
         yield "interrupted: no rates, because there is no steady-state window"
     elif setup.concurrency is None:
         yield "no rates: sessions were let in at a planned rate, which says nothing of the server; see the job latency"
-    elif setup.sessions < 2 * setup.concurrency:
+    elif summary.sessions.planned < 2 * setup.concurrency:
         yield f"no rates: a steady-state window takes at least {2 * setup.concurrency} sessions at this concurrency"
     elif summary.window is None:
         yield "no rates: no job lies in the steady-state window"
     elif setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
+    if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
+        yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
     lag = summary.schedule_lag_s
     if lag is not None and lag.p99 > LARGEST_LAG_S:
         late = f"1 % by more than {1000 * lag.p99:,.0f} ms, {1000 * lag.max:,.0f} ms at most"

@@ -23,7 +23,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     if setup.template:
         overhead = f"template {setup.template.head} + {setup.template.tail} tokens, {setup.template.back} between turns"
         yield "prompts", f"{setup.words} words", f"{setup.api}, {overhead}, from {setup.tokens_from}"
-    yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, {_load(setup)}"
+    yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, {_load(setup)}{_end(summary)}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
     yield from _cache_rows(
         summary.cache, summary.counted, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block"
@@ -57,6 +57,12 @@ def _load(setup: Setup) -> str:
     if setup.rate_per_h is None:
         return f"concurrency {setup.concurrency}"
     return f"{setup.rate_per_h:,.6g}/h, {setup.arrivals}"
+
+
+def _end(summary: Summary) -> str:
+    if summary.in_flight_at_end is None:
+        return ""
+    return f", {summary.in_flight_at_end} in flight after {summary.setup.duration_s:,g} s"
 
 
 def _cache_rows(cache: Cache, counted: Counted | None, profile: str) -> Iterator[Row]:

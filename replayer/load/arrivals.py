@@ -6,8 +6,9 @@ the exponential one, and arrivals are a Poisson process.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Literal, Self, TypeAlias
 
 from rotoscope.replayer.load.draws import generator
@@ -42,14 +43,14 @@ class Arrivals:
     def __str__(self) -> str:
         return f"gamma:{self.cv:g}" if self.kind == "gamma" else self.kind
 
-    def times_s(self, count: int, *, rate_per_s: float, seed: int) -> tuple[float, ...]:
-        """Return when `count` sessions arrive, the first at 0; the first k are the same for any count."""
+    def times_s(self, *, rate_per_s: float, seed: int) -> Iterator[float]:
+        """Yield without end when sessions arrive, the first at 0."""
         mean_s = 1.0 / rate_per_s
         if not self.cv:
-            return tuple(number * mean_s for number in range(count))
+            return (number * mean_s for number in count())
         draws = generator(seed, "arrivals")
         shape, scale_s = self.cv**-2, self.cv**2 * mean_s
-        return tuple(accumulate((draws.gammavariate(shape, scale_s) for _ in range(count - 1)), initial=0.0))
+        return accumulate((draws.gammavariate(shape, scale_s) for _ in count()), initial=0.0)
 
 
 POISSON = Arrivals("poisson", 1.0)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR
 from rotoscope.replayer.options import ReplayOptions
+
+MOST_SESSIONS = 10_000
+"""Of a closed loop that has a duration instead of a number; prompts are told apart for so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,19 +24,39 @@ class LoadPlan:
     """Most sessions in flight: one that finds no place waits until another ends. None in an open loop: nobody waits."""
     starts_s: tuple[float, ...] = ()
     """When the first sessions may start, from the start of the run, in order; the rest may once all these have."""
+    duration_s: float | None = None
+    """After which no session is let in; None lets all in."""
 
 
-def plan_load(options: ReplayOptions, sessions: int) -> LoadPlan:
-    """Return the plan of so many sessions."""
-    if options.rate_per_h is None:
-        return closed_loop(sessions, options.concurrency or 1, ramp_s=options.ramp_s, seed=options.seed)
-    return open_loop(sessions, options.arrivals or POISSON, rate_per_h=options.rate_per_h, seed=options.seed)
+def plan_load(options: ReplayOptions, *, traces: int) -> LoadPlan:
+    """Return the plan of a replay of so many traces: each once, unless the options say how many or how long."""
+    sessions, duration_s = options.sessions, options.duration_s
+    if options.rate_per_h is not None:
+        return open_loop(
+            traces if sessions is None and duration_s is None else sessions,
+            options.arrivals or POISSON,
+            rate_per_h=options.rate_per_h,
+            seed=options.seed,
+            duration_s=duration_s,
+        )
+    if sessions is None:
+        sessions = traces if duration_s is None else MOST_SESSIONS
+    plan = closed_loop(sessions, options.concurrency or 1, ramp_s=options.ramp_s, seed=options.seed)
+    return replace(plan, duration_s=duration_s)
 
 
-def open_loop(sessions: int, arrivals: Arrivals, *, rate_per_h: float, seed: int) -> LoadPlan:
-    """Return the plan of sessions that arrive at this rate, however many are still there."""
-    starts_s = arrivals.times_s(sessions, rate_per_s=rate_per_h / SECONDS_PER_HOUR, seed=seed)
-    return LoadPlan(sessions=sessions, concurrency=None, starts_s=starts_s)
+def open_loop(
+    sessions: int | None, arrivals: Arrivals, *, rate_per_h: float, seed: int, duration_s: float | None = None
+) -> LoadPlan:
+    """Return the plan of sessions that arrive at this rate, however many are still there.
+
+    One of `sessions` and `duration_s` at least says where they end.
+    """
+    times_s: Iterator[float] = islice(arrivals.times_s(rate_per_s=rate_per_h / SECONDS_PER_HOUR, seed=seed), sessions)
+    if duration_s is not None:
+        times_s = takewhile(lambda time_s: time_s < duration_s, times_s)
+    starts_s = tuple(times_s)
+    return LoadPlan(sessions=len(starts_s), concurrency=None, starts_s=starts_s, duration_s=duration_s)
 
 
 def closed_loop(sessions: int, concurrency: int, *, ramp_s: float, seed: int) -> LoadPlan:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,40 @@ async def test_in_an_open_loop_sessions_start_as_planned_whatever_the_server_doe
     assert fast == pytest.approx(load.starts_s, abs=1e-5)
     assert slow == pytest.approx(load.starts_s, abs=1e-5)
     assert server.most_in_flight == 30
+
+
+@in_jumping_loop
+async def test_after_the_duration_nobody_is_let_in_and_who_is_there_ends(tmp_path: Path) -> None:
+    load = replace(closed_loop(100, 3, ramp_s=0.0, seed=1), duration_s=25.0)
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1, osl=10)], VirtualServer(), results, sessions=100, load=load)
+        await lanes.perform()
+
+    assert [one.status for one in lanes.sessions] == ["ok"] * 9
+    assert max(one.admitted_s for one in lanes.sessions) == 20.0
+    assert (lanes.let_in, lanes.in_flight_at_end, lanes.progress().sessions) == (9, 3, 9)
+
+
+@in_jumping_loop
+async def test_a_ramp_that_is_longer_than_the_duration_is_cut(tmp_path: Path) -> None:
+    load = replace(closed_loop(10, 10, ramp_s=100.0, seed=1), duration_s=50.0)
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1, osl=1)], VirtualServer(), results, sessions=10, load=load)
+        await lanes.perform()
+
+    assert lanes.let_in == sum(start_s < 50.0 for start_s in load.starts_s)
+    assert lanes.progress().elapsed_s < 52.0
+
+
+@in_jumping_loop
+async def test_who_is_late_is_let_in_if_planned_before_the_end(tmp_path: Path) -> None:
+    load = open_loop(None, CONSTANT, rate_per_h=3600, seed=1, duration_s=3.01)
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1)], VirtualServer(), results, sessions=4, load=load, clock=LateClock())
+        await lanes.perform()
+
+    assert lanes.let_in == 4
+    assert lanes.sessions[-1].lag_s == pytest.approx(0.03)
 
 
 class LateClock(LoopClock):

@@ -22,6 +22,8 @@ from rotoscope.traces import UnusableInput
         ({"rate_per_h": float("nan")}, "rate must be more than 0"),
         ({"rate_per_h": 60.0, "concurrency": 1}, "a rate or a concurrency, not both"),
         ({"rate_per_h": 60.0, "ramp_s": 1.0}, "a rate or a ramp, not both"),
+        ({"duration_s": 0.0}, "duration must be more than 0 seconds"),
+        ({"duration_s": float("inf"), "rate_per_h": 1.0}, "duration must be more than 0 seconds"),
         ({"gpus": -1}, "gpus must be at least 1"),
         ({"timeout_s": 0.0}, "timeout must be more than 0"),
         ({"timeout_s": float("nan")}, "timeout must be more than 0"),

@@ -109,6 +109,18 @@ async def test_at_a_rate_sessions_start_while_others_are_still_there(tmp_path: P
 
 
 @in_event_loop
+async def test_with_a_duration_those_let_in_are_all_that_were_planned(tmp_path: Path) -> None:
+    async with serving_completions(perfect) as server:
+        summary = await replayed([make_trace(turns=2)], server.url, tmp_path, duration_s=0.05, sessions=2000)
+
+    let_in = summary.sessions.planned
+    assert 1 <= let_in < 2000
+    assert (summary.sessions.ok, summary.requests.planned, summary.requests.ok) == (let_in, 2 * let_in, 2 * let_in)
+    assert summary.in_flight_at_end in (0, 1)
+    assert summary.exit_code == 0
+
+
+@in_event_loop
 async def test_the_same_seed_and_salt_give_the_same_prompts_and_another_salt_others(tmp_path: Path) -> None:
     async with serving_completions(perfect) as server:
         for number, salt in enumerate(["a", "a", "b"]):

@@ -17,7 +17,9 @@ SIMULATOR = Server("m", simulated=True, profile="vllm", block_size=32, vocabular
 
 def setup(**options: object) -> Setup:
     given = ReplayOptions(url=URL, **options)  # type: ignore[arg-type]
-    return setup_of(given, SIMULATOR, traces=3, profile=choose_profile(given, SIMULATOR), vocabulary=Vocabulary(5, 500))
+    return setup_of(
+        given, SIMULATOR, traces=3, sessions=3, profile=choose_profile(given, SIMULATOR), vocabulary=Vocabulary(5, 500)
+    )
 
 
 def test_a_closed_loop_has_a_concurrency_and_an_open_one_a_rate_with_its_arrivals() -> None:
@@ -81,11 +83,6 @@ def test_gpus_are_one_where_nothing_is_said_and_that_is_told() -> None:
     assert (setup(gpus=1).gpus, setup(gpus=1).gpus_assumed) == (1, False)
 
 
-def test_each_trace_is_performed_once_unless_sessions_are_given() -> None:
-    assert setup().sessions == 3
-    assert setup(sessions=7).sessions == 7
-
-
 @pytest.mark.parametrize(
     ("model", "name"),
     [
@@ -107,7 +104,9 @@ def test_prompts_of_words_are_told_with_their_template() -> None:
     given = ReplayOptions(url=URL, api="chat")
     profile = choose_profile(given, SIMULATOR)
 
-    told = setup_of(given, SIMULATOR, traces=3, profile=profile, vocabulary=Vocabulary(0, 2), calibration=calibration)
+    told = setup_of(
+        given, SIMULATOR, traces=3, sessions=3, profile=profile, vocabulary=Vocabulary(0, 2), calibration=calibration
+    )
 
     assert (told.api, told.words, told.template, told.tokens_from) == ("chat", 2, template, "usage")
     assert (setup().words, setup().template, setup().tokens_from) == (None, None, None)

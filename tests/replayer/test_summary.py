@@ -135,6 +135,7 @@ def test_the_exit_code_says_how_it_went(statuses: list[str], interrupted: bool, 
         ({"concurrency": 3}, "takes at least 6 sessions"),
         ({"sessions": []}, "no rates: no job lies"),
         ({"gpus_assumed": True}, "give --gpus"),
+        ({"duration_s": 50.0}, "all 4 sessions ended before the duration was over: give more --sessions"),
         (
             {"concurrency": None, "rate_per_h": 60.0, "arrivals": "poisson"},
             "no rates: sessions were let in at a planned",

@@ -69,6 +69,15 @@ def test_numbers_stand_with_their_intervals_where_there_are_sessions_to_tell_the
     assert "intervals" not in one
 
 
+def test_of_a_duration_it_is_told_who_was_still_there() -> None:
+    summary = summary_of([REQUEST], SESSIONS)
+    summary = replace(summary, in_flight_at_end=3, setup=replace(summary.setup, duration_s=1800.0))
+
+    assert ("sessions", "2 of 2 done", "of 1 trace, concurrency 1, 3 in flight after 1,800 s") in list(
+        outcome_rows(summary)
+    )
+
+
 def test_prompts_of_words_are_told_with_the_error_of_their_lengths() -> None:
     template = ChatTemplate(head=5, turn=11, back=6, tail=11, common=11)
     setup = make_setup(api="chat", words=399, template=template, tokens_from="usage")

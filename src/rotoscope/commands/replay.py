@@ -39,6 +39,10 @@ def replay(
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
     ] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option(help="Let no session in after so many seconds; those in flight end.", metavar="S", min=0),
+    ] = None,
     concurrency: Annotated[
         int | None, typer.Option(help="Sessions in flight; 1 if neither this nor --rate is given.", min=1)
     ] = None,
@@ -112,6 +116,7 @@ def replay(
         api=api,
         preflight=preflight,
         sessions=sessions,
+        duration_s=duration,
         concurrency=concurrency,
         rate_per_h=None if rate is None else rate_per_h(rate),
         arrivals=None if arrivals is None else Arrivals.parse(arrivals),

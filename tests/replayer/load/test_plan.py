@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from itertools import islice
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.replayer.load.arrivals import POISSON
-from rotoscope.replayer.load.plan import closed_loop, open_loop, plan_load
+from rotoscope.replayer.load.arrivals import POISSON, Arrivals
+from rotoscope.replayer.load.plan import MOST_SESSIONS, closed_loop, open_loop, plan_load
 from rotoscope.replayer.options import ReplayOptions
 
 SEEDS = st.integers(0, 2**64)
@@ -52,14 +55,46 @@ def test_in_an_open_loop_every_session_has_its_time_and_nobody_waits_for_a_place
     plan = open_loop(sessions, POISSON, rate_per_h=720.0, seed=seed)
 
     assert plan.concurrency is None
-    assert plan.starts_s == POISSON.times_s(sessions, rate_per_s=0.2, seed=seed)
+    assert plan.sessions == sessions
+    assert plan.starts_s == tuple(islice(POISSON.times_s(rate_per_s=0.2, seed=seed), sessions))
+
+
+@given(COUNTS, st.floats(0.001, 1000.0), SEEDS)
+def test_an_open_loop_holds_the_sessions_that_arrive_before_its_end(
+    sessions: int, duration_s: float, seed: int
+) -> None:
+    without_end = open_loop(sessions, POISSON, rate_per_h=720.0, seed=seed).starts_s
+    plan = open_loop(sessions, POISSON, rate_per_h=720.0, seed=seed, duration_s=duration_s)
+
+    assert plan.starts_s == tuple(time_s for time_s in without_end if time_s < duration_s)
+    assert plan.sessions == len(plan.starts_s)
+
+
+@pytest.mark.parametrize(
+    ("options", "sessions"),
+    [
+        ({}, 7),
+        ({"sessions": 20}, 20),
+        ({"duration_s": 60.0}, MOST_SESSIONS),
+        ({"duration_s": 60.0, "sessions": 20}, 20),
+        ({"rate_per_h": 3600.0}, 7),
+        ({"rate_per_h": 3600.0, "duration_s": 60.0, "arrivals": Arrivals.parse("constant")}, 60),
+        ({"rate_per_h": 3600.0, "duration_s": 60.0, "sessions": 20, "arrivals": Arrivals.parse("constant")}, 20),
+    ],
+)
+def test_each_trace_is_performed_once_unless_it_is_said_how_many_or_how_long(
+    options: dict[str, Any], sessions: int
+) -> None:
+    plan = plan_load(ReplayOptions(url="http://127.0.0.1:1", **options), traces=7)
+
+    assert (plan.sessions, plan.duration_s) == (sessions, options.get("duration_s"))
 
 
 def test_a_rate_makes_the_loop_open() -> None:
     url = "http://127.0.0.1:1"
-    closed = plan_load(ReplayOptions(url=url, concurrency=4, ramp_s=9.0, seed=3), 20)
-    opened = plan_load(ReplayOptions(url=url, rate_per_h=60.0, seed=3), 20)
+    closed = plan_load(ReplayOptions(url=url, concurrency=4, ramp_s=9.0, seed=3), traces=20)
+    opened = plan_load(ReplayOptions(url=url, rate_per_h=60.0, seed=3), traces=20)
 
     assert closed == closed_loop(20, 4, ramp_s=9.0, seed=3)
     assert opened == open_loop(20, POISSON, rate_per_h=60.0, seed=3)
-    assert plan_load(ReplayOptions(url=url), 20) == closed_loop(20, 1, ramp_s=0.0, seed=0)
+    assert plan_load(ReplayOptions(url=url), traces=20) == closed_loop(20, 1, ramp_s=0.0, seed=0)
