@@ -38,6 +38,15 @@ class Distribution:
     max: float
 
 
+@dataclass(frozen=True, slots=True)
+class Interactivity:
+    """Output tokens a second of a request from end to end, that so many percent of the requests reach."""
+
+    p50: float
+    p90: float
+    p99: float
+
+
 def ttft_s(sent_s: float, first_token_s: float) -> float:
     """Return the time to first token: from sending the request to the arrival of the first event that has a token.
 
@@ -54,6 +63,15 @@ def itl_s(first_token_s: float, last_token_s: float, *, output_tokens: int, firs
     """
     later_tokens = output_tokens - first_event_tokens
     return (last_token_s - first_token_s) / later_tokens if later_tokens > 0 else None
+
+
+def tpot_s(ttft_s: float, latency_s: float, *, output_tokens: int) -> float | None:
+    """Return the time per output token: (latency - TTFT) / (OSL - 1).
+
+    Source: vLLM's benchmark, TensorRT-LLM's trace replay. Unlike the ITL it counts what came with the first token, and the
+    time from the last token to the end. None for an answer of one token.
+    """
+    return (latency_s - ttft_s) / (output_tokens - 1) if output_tokens > 1 else None
 
 
 def latency_s(sent_s: float, ended_s: float) -> float:
@@ -134,6 +152,33 @@ def jobs_per_h_per_user(mean_job_latency_s: float) -> float:
 def jobs_per_h_per_gpu(jobs: float, window: Interval, gpus: int) -> float:
     """Return 3600 x jobs / (window x GPUs)."""
     return SECONDS_PER_HOUR * jobs / (window.length_s * gpus)
+
+
+def tokens_per_s_per_user(tpots_s: Sequence[float]) -> float | None:
+    """Return 1 / median TPOT: the output tokens that a user sees in a second once an answer has begun.
+
+    Source: TensorRT-LLM's trace replay, over the requests that lie in the window as a whole. None without a TPOT above 0.
+    """
+    median_s = float(np.median(tpots_s)) if tpots_s else 0.0
+    return 1 / median_s if median_s > 0 else None
+
+
+def tokens_per_s_per_gpu(tokens: float, window: Interval, gpus: int) -> float:
+    """Return tokens / (window x GPUs)."""
+    return tokens / (window.length_s * gpus)
+
+
+def interactivity_per_s(requests: Sequence[tuple[int, float]]) -> Interactivity | None:
+    """Return the E2E-normalised interactivity: 1 / percentile of latency / OSL over requests of (OSL, latency).
+
+    Source: InferenceX's AgentX. The 90th percentile of what a token costs is the slow side: 90 % of requests reach its
+    inverse. Waiting for the first token counts, unlike in tokens a second a user. None without requests, or without time.
+    """
+    costs_s = [latency_s / output_tokens for output_tokens, latency_s in requests]
+    if not costs_s or min(costs_s) <= 0:
+        return None
+    p50, p90, p99 = (1 / float(cost_s) for cost_s in np.percentile(costs_s, (50, 90, 99)))
+    return Interactivity(p50, p90, p99)
 
 
 def hit_rate(hit_tokens: int, prompt_tokens: int) -> float | None:

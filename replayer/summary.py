@@ -13,6 +13,7 @@ from rotoscope.replayer.preflight import NO_CACHED
 from rotoscope.replayer.results import FORMAT_NAME, FORMAT_VERSION, RequestResult, SessionResult
 from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.setup import Setup
+from rotoscope.replayer.token_rates import isl, tpot_s
 from rotoscope.replayer.window import Window, window_of
 
 INTERRUPTED_EXIT_CODE = 130
@@ -96,6 +97,7 @@ class Summary:
     ttft_p50_interval_s: Bounds | None
     ttft_p90_interval_s: Bounds | None
     itl_s: Distribution | None
+    tpot_s: Distribution | None
     latency_s: Distribution | None
     job_latency_s: Distribution | None
     mean_job_latency_interval_s: Bounds | None
@@ -167,12 +169,13 @@ def summarise(
         osl_mismatches=sum(one.osl_mismatch for one in requests),
         unverified=sum(one.prompt_tokens is None or one.completion_tokens is None for one in answered),
         without_ids=without_ids,
-        isl=_distribution(answered, _isl),
+        isl=_distribution(answered, isl),
         osl=_distribution(answered, lambda one: one.completion_tokens),
         ttft_s=_distribution(answered, lambda one: one.ttft_s),
         ttft_p50_interval_s=ttft_p50,
         ttft_p90_interval_s=ttft_p90,
         itl_s=_distribution(answered, lambda one: one.itl_s),
+        tpot_s=_distribution(answered, tpot_s),
         latency_s=_distribution(answered, lambda one: one.latency_s),
         job_latency_s=metrics.distribution(job_latencies_s),
         mean_job_latency_interval_s=mean_interval(job_latencies_s, seed=setup.seed),
@@ -283,14 +286,10 @@ def _counted(growth: Growth | None) -> Counted | None:
     )
 
 
-def _isl(request: RequestResult) -> int:
-    return request.planned_prompt_tokens if request.prompt_tokens is None else request.prompt_tokens
-
-
 def _cache(requests: Sequence[RequestResult], optimal_tokens: Sequence[int], *, seed: int) -> Cache:
     answered = [(one, optimum) for one, optimum in zip(requests, optimal_tokens, strict=True) if one.status == "ok"]
     reported = [one.cached_tokens for one, _ in answered if one.cached_tokens is not None]
-    prompt_tokens = sum(_isl(one) for one, _ in answered)
+    prompt_tokens = sum(isl(one) for one, _ in answered)
     optimal = sum(optimum for _, optimum in answered)
     cached = sum(reported) if reported else None
     return Cache(
@@ -310,7 +309,7 @@ def _hit_rate_interval(answered: Sequence[RequestResult], *, seed: int) -> Bound
     prompts: Counter[int] = Counter()
     for one in answered:
         cached[one.session] += one.cached_tokens or 0
-        prompts[one.session] += _isl(one)
+        prompts[one.session] += isl(one)
     return ratio_interval([cached[session] for session in prompts], [*prompts.values()], seed=seed)
 
 

@@ -9,6 +9,7 @@ from rotoscope.replayer.bootstrap import CONFIDENCE_PERCENT, Bounds
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
+from rotoscope.replayer.token_rates import TokenRates
 from rotoscope.replayer.window import Window
 
 Row: TypeAlias = tuple[str, ...]
@@ -37,6 +38,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
         yield "  waiting", _seconds(summary.mean_waiting_s), "for tools, people and joins"
     if summary.window:
         yield from _window_rows(summary.window, gpus=setup.gpus)
+        yield from _token_rows(summary.window.tokens)
     if summary.ttft_p50_interval_s or summary.mean_job_latency_interval_s:
         yield "intervals", f"{CONFIDENCE_PERCENT} %", "bootstrap over sessions"
 
@@ -48,6 +50,7 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
     yield from _distribution("OSL, tokens", summary.osl, "{:,.0f}")
     yield from _distribution("TTFT, ms", summary.ttft_s, "{:,.1f}", scale=1000)
     yield from _distribution("ITL, ms", summary.itl_s, "{:,.2f}", scale=1000)
+    yield from _distribution("TPOT, ms", summary.tpot_s, "{:,.2f}", scale=1000)
     yield from _distribution("latency, ms", summary.latency_s, "{:,.1f}", scale=1000)
     yield from _distribution("job latency, s", summary.job_latency_s, "{:,.3f}")
     yield from _distribution("schedule lag, ms", summary.schedule_lag_s, "{:,.1f}", scale=1000)
@@ -102,6 +105,20 @@ def _window_rows(window: Window, *, gpus: int) -> Iterator[Row]:
         f"{window.whole_jobs_per_h_per_gpu:,.1f}",
         f"the field's rule: {_plural(window.whole_jobs, 'job')} end in the window",
     )
+
+
+def _token_rows(tokens: TokenRates) -> Iterator[Row]:
+    requests = f"{_plural(tokens.whole_requests, 'request')} in the window"
+    if tokens.tokens_per_s_per_user is not None:
+        yield "tokens/s/user", f"{tokens.tokens_per_s_per_user:,.1f}", f"1 / median TPOT of {requests}"
+    if tokens.interactivity_per_s is not None:
+        reached = tokens.interactivity_per_s
+        yield "  end to end", f"{reached.p50:,.1f}", f"OSL / latency, of half of {requests}"
+        yield "  slow side", f"{reached.p90:,.1f}", "that 90 % of them reach"
+    yield "tokens/s/GPU", f"{tokens.tokens_per_s_per_gpu:,.1f}", "prompts and outputs in the window"
+    yield "  output", f"{tokens.output_tokens_per_s_per_gpu:,.1f}", ""
+    if tokens.fresh_tokens_per_s_per_gpu is not None:
+        yield "  fresh", f"{tokens.fresh_tokens_per_s_per_gpu:,.1f}", "prompts without cached tokens, and outputs"
 
 
 def _distribution(name: str, values: Distribution | None, form: str, *, scale: float = 1) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from rotoscope.replayer.bootstrap import Bounds, ratio_interval
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR, Interval
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.setup import Setup
+from rotoscope.replayer.token_rates import TokenRates, token_rates_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Window:
     whole_jobs: int
     """The field's rule: jobs that end in the window."""
     whole_jobs_per_h_per_gpu: float
+    tokens: TokenRates
 
 
 def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> Window | None:
@@ -55,6 +57,7 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         jobs_per_h_per_gpu_interval=_times(intervals.share, metrics.jobs_per_h_per_gpu(count, window, setup.gpus)),
         whole_jobs=whole,
         whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, setup.gpus),
+        tokens=token_rates_of(window, requests, gpus=setup.gpus),
     )
 
 

@@ -10,9 +10,12 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from replay_doubles import make_request_result
 
 from rotoscope.replayer import metrics
 from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.results import RequestResult
+from rotoscope.replayer.token_rates import token_rates_of
 
 CASES = (
     "closed_loop_C2_N8",
@@ -34,6 +37,7 @@ class Known:
     gpus: int
     excluded: int
     expected: dict[str, Any]
+    calls: list[RequestResult]
 
     @property
     def reference_window(self) -> Interval:
@@ -60,6 +64,19 @@ def known(request: pytest.FixtureRequest, data_dir: Path) -> Known:
         gpus=told["tensor_parallel_size"],
         excluded=expected["excl_count"],
         expected=expected,
+        calls=[_answered(call) for call in told["calls"]],
+    )
+
+
+def _answered(call: dict[str, Any]) -> RequestResult:
+    return make_request_result(
+        session=call["session_index"],
+        start_s=call["client_request_start_offset_s"],
+        ttft_s=call["ttft_s"],
+        latency_s=call["latency_s"],
+        prompt_tokens=call["usage_prompt_tokens"],
+        completion_tokens=call["usage_completion_tokens"],
+        cached_tokens=None,
     )
 
 
@@ -111,6 +128,25 @@ def test_our_window_gives_the_known_rates_under_both_rules(
     assert metrics.whole_jobs_in_window(known.jobs, window) == whole
 
 
+@pytest.mark.parametrize("known", [name for name in CASES if name != "too_few_sessions"], indirect=True)
+def test_the_reference_s_own_window_and_whole_requests_give_its_token_rates(known: Known) -> None:
+    window, expected = known.reference_window, known.expected["pareto"]
+    ends_s = [(one.start_s or 0.0) + (one.latency_s or 0.0) for one in known.calls]
+    whole = [
+        one
+        for one, end_s in zip(known.calls, ends_s, strict=True)
+        if (one.start_s or 0.0) >= window.start_s and end_s <= window.end_s
+    ]
+
+    rates = token_rates_of(window, whole, gpus=known.gpus)
+
+    assert rates.whole_requests == len(whole) == expected["llm_calls_in_window"]
+    assert rates.tokens_per_s_per_user == pytest.approx(expected["token_x_tps_per_user"])
+    assert rates.tokens_per_s_per_gpu == pytest.approx(expected["token_y_tps_per_gpu"])
+    assert rates.output_tokens_per_s_per_gpu == pytest.approx(expected["token_y_tps_per_gpu_output_only"])
+    assert token_rates_of(window, known.calls, gpus=known.gpus).whole_requests == len(whole)
+
+
 @pytest.mark.parametrize("known", ["batch_smaller_than_concurrency"], indirect=True)
 def test_a_concurrency_that_is_hardly_ever_reached_has_no_window(known: Known) -> None:
     assert known.window is None
@@ -126,3 +162,5 @@ def test_a_perfect_closed_loop_of_720_jobs_an_hour_gives_720_where_the_reference
 
     assert ours == 720.0
     assert round(metrics.jobs_per_h_per_gpu(whole, known.reference_window, gpus=1)) == 646
+    tokens = token_rates_of(window, known.calls, gpus=1)
+    assert tokens.tokens_per_s_per_gpu == pytest.approx(2 * (1000 + 2000 + 2 * 101) / 10)

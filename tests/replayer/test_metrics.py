@@ -21,6 +21,36 @@ def test_an_answer_of_one_event_has_no_itl() -> None:
     assert metrics.itl_s(1.0, 1.0, output_tokens=3, first_event_tokens=3) is None
 
 
+def test_the_first_token_has_no_time_per_output_token() -> None:
+    assert metrics.tpot_s(0.5, 4.0, output_tokens=101) == pytest.approx(0.035)
+    assert metrics.tpot_s(0.5, 0.5, output_tokens=1) is None
+
+
+def test_a_user_sees_the_tokens_of_the_median_request() -> None:
+    assert metrics.tokens_per_s_per_user([0.01, 0.02, 9.0]) == 50.0
+    assert metrics.tokens_per_s_per_user([]) is None
+    assert metrics.tokens_per_s_per_user([0.0, 0.0, 1.0]) is None
+
+
+def test_the_slow_side_of_interactivity_is_below_its_median() -> None:
+    interactivity = metrics.interactivity_per_s([(100, 1.0 + number) for number in range(11)])
+
+    assert interactivity is not None
+    assert (interactivity.p50, interactivity.p90) == pytest.approx((100 / 6, 10.0))
+    assert interactivity.p99 == pytest.approx(100 / 10.9)
+    assert metrics.interactivity_per_s([]) is None
+    assert metrics.interactivity_per_s([(3, 0.0)]) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_size=1, max_size=60))
+def test_nine_of_ten_requests_reach_the_interactivity_of_the_slow_side(requests: list[tuple[int, float]]) -> None:
+    interactivity = metrics.interactivity_per_s(requests)
+
+    assert interactivity is not None
+    reaching = sum(tokens / latency_s >= interactivity.p90 * (1 - 1e-9) for tokens, latency_s in requests)
+    assert reaching >= 0.9 * (len(requests) - 1)
+
+
 def test_a_job_lasts_from_its_first_request_to_its_last_answer() -> None:
     requests = [Interval(3.0, 4.0), Interval(1.0, 2.0), Interval(1.5, 9.0)]
 

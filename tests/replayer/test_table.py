@@ -40,6 +40,24 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
 
 
+def test_token_rates_stand_below_the_job_rates() -> None:
+    requests = [replace(REQUEST, session=number, start_s=5.0 * number, completion_tokens=4) for number in range(2)]
+    summary = summary_of(requests, SESSIONS)
+    unreported = summary_of([replace(one, cached_tokens=None) for one in requests], SESSIONS)
+    rows = [(name, value) for name, value, _ in outcome_rows(summary)]
+
+    assert rows[rows.index(("tokens/s/user", "4.0")) :][:6] == [
+        ("tokens/s/user", "4.0"),
+        ("  end to end", "4.0"),
+        ("  slow side", "4.0"),
+        ("tokens/s/GPU", "200.8"),
+        ("  output", "0.8"),
+        ("  fresh", "194.4"),
+    ]
+    assert "  fresh" not in [name for name, *_ in outcome_rows(unreported)]
+    assert ("TPOT, ms", "250.00", "250.00", "250.00", "250.00", "250.00") in list(distribution_rows(summary))
+
+
 def test_an_open_loop_is_told_with_its_rate_and_lag() -> None:
     setup = make_setup(sessions=2, concurrency=None, rate_per_h=720.0, arrivals="gamma:0.5")
     late = [replace(session, lag_s=0.0025) for session in SESSIONS]

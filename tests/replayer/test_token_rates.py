@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from replay_doubles import make_request_result
+
+from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.results import RequestResult
+from rotoscope.replayer.token_rates import TokenRates, token_rates_of
+
+WINDOW = Interval(10.0, 20.0)
+HALF = make_request_result(start_s=9.0, latency_s=2.0, ttft_s=0.5, prompt_tokens=100, completion_tokens=4)
+WHOLE = make_request_result(start_s=12.0, latency_s=2.0, ttft_s=0.5, prompt_tokens=200, completion_tokens=16)
+
+
+def rates_of(*requests: RequestResult, gpus: int = 1) -> TokenRates:
+    return token_rates_of(WINDOW, requests, gpus=gpus)
+
+
+def test_tokens_count_with_the_share_of_their_request_in_the_window() -> None:
+    rates = rates_of(HALF, WHOLE, gpus=2)
+
+    assert rates.tokens_per_s_per_gpu == pytest.approx((0.5 * 104 + 216) / 20)
+    assert rates.output_tokens_per_s_per_gpu == pytest.approx((0.5 * 4 + 16) / 20)
+    assert rates.fresh_tokens_per_s_per_gpu == pytest.approx((0.5 * 64 + 176) / 20)
+
+
+def test_users_see_the_rates_of_whole_requests() -> None:
+    rates = rates_of(HALF, WHOLE)
+
+    assert rates.whole_requests == 1
+    assert rates.tokens_per_s_per_user == pytest.approx(10.0)
+    assert rates.interactivity_per_s is not None
+    assert rates.interactivity_per_s.p50 == pytest.approx(8.0)
+    assert rates_of(HALF).tokens_per_s_per_user is None
+    assert rates_of(HALF).interactivity_per_s is None
+
+
+def test_only_answered_requests_move_tokens() -> None:
+    failed = make_request_result(status="failed", start_s=12.0)
+    unsent = make_request_result(status="cancelled", start_s=None, latency_s=None)
+
+    assert rates_of(WHOLE, failed, unsent) == rates_of(WHOLE)
+    assert rates_of().tokens_per_s_per_gpu == 0.0
+
+
+def test_what_is_fresh_is_not_known_where_no_cached_tokens_are_told() -> None:
+    silent = make_request_result(start_s=12.0, cached_tokens=None)
+
+    assert rates_of(silent).fresh_tokens_per_s_per_gpu is None
+    assert rates_of(silent, WHOLE).fresh_tokens_per_s_per_gpu == pytest.approx((103 + 176) / 10)
+
+
+def test_lengths_that_the_server_does_not_tell_are_taken_as_planned() -> None:
+    silent = make_request_result(start_s=12.0, prompt_tokens=None, completion_tokens=None)
+
+    assert rates_of(silent).tokens_per_s_per_gpu == pytest.approx((100 + 3) / 10)
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.floats(0.0, 5.0))
+def test_a_lane_that_is_never_idle_has_its_exact_rate_however_the_window_cuts_it(
+    lanes: int, latency_s: int, offset_s: float
+) -> None:
+    starts_s = [offset_s + latency_s * number for number in range(-10, 40)]
+    requests = [make_request_result(start_s=start_s, latency_s=float(latency_s)) for start_s in starts_s] * lanes
+
+    assert rates_of(*requests).tokens_per_s_per_gpu == pytest.approx(lanes * 103 / latency_s)
