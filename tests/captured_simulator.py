@@ -76,12 +76,13 @@ async def captured_simulator(keep: Callable[[bytes], None], **options: Any) -> A
 
     simulator = Simulator(SimulatorOptions(**{"speed": 0.0, "blocks": 65536} | options), UnlikeModel())
     if simulator.options.speed == 0:
-        simulator.engine.clock = StridingClock()
+        for replica in simulator.fleet.replicas:
+            replica.engine.clock = StridingClock()
     app = simulator.application()
     app.middlewares.append(capture)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
-    engine = asyncio.create_task(simulator.engine.run())
+    engine = asyncio.create_task(simulator.fleet.run())
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"

@@ -80,7 +80,7 @@ async def simulator_without_tokenizer() -> AsyncIterator[str]:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    engine = asyncio.create_task(simulator.engine.run())
+    engine = asyncio.create_task(simulator.fleet.run())
     try:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:

@@ -95,6 +95,11 @@ class BlockCache:
         """Return how many leading blocks of a stream are cached."""
         return bisect_left(range(len(keys)), True, key=lambda at: int(keys[at]) not in self)
 
+    def held_of(self, keys: BlockKeys) -> int:
+        """Return how many of these blocks, which are all cached, running calls hold now."""
+        slots = np.fromiter(map(self._slot_of.__getitem__, keys.tolist()), np.int64, len(keys))
+        return int(np.count_nonzero(self._holders[slots]))
+
     def acquire(self, keys: BlockKeys, *, usable: int, total: int) -> Lease | None:
         """Hold `total` blocks for a stream, at most `usable` of them found; None if there is no room now.
 

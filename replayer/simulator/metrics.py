@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -77,16 +77,38 @@ class Latencies:
         self.histograms["vllm:request_queue_time_seconds"].add(generation.admitted_s - arrived_s)
 
 
-def render(scheduler: Scheduler, latencies: Latencies, model: str) -> str:
-    """Return the text of /metrics."""
-    labels = f'model_name="{_escape(model)}",engine="0"'
+def render(engines: Sequence[tuple[Scheduler, Latencies]], model: str) -> str:
+    """Return the text of /metrics: of each metric one series an engine, under its index as vLLM's data parallel ranks."""
+    families: dict[str, list[str]] = {}
+    for index, (scheduler, latencies) in enumerate(engines):
+        labels = f'model_name="{_escape(model)}",engine="{index}"'
+        for name, samples in _samples(scheduler, latencies, labels, index):
+            families.setdefault(name, []).extend(samples)
+    lines = [line for name, samples in families.items() for line in _family(name, samples)]
+    return "\n".join(lines) + "\n"
+
+
+def _samples(scheduler: Scheduler, latencies: Latencies, labels: str, index: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield the names of the metrics and their lines for one engine."""
+    for name, value in _values(scheduler).items():
+        yield name, [f"{name}{{{labels}}} {value}"]
+    name = "vllm:request_success_total"
+    ended = scheduler.counts.ended.items()
+    yield name, [f'{name}{{{labels},finished_reason="{reason}"}} {count}' for reason, count in ended]
+    name = "vllm:cache_config_info"
+    sizes = f'block_size="{scheduler.profile.block_size}",num_gpu_blocks="{scheduler.cache.blocks}",engine="{index}"'
+    yield name, [f"{name}{{{sizes}}} 1"]
+    for name, histogram in latencies.histograms.items():
+        yield name, list(histogram.samples(name, labels))
+
+
+def _values(scheduler: Scheduler) -> dict[str, float]:
+    """Return the metrics that are one number."""
     counts, cache = scheduler.counts, scheduler.cache
-    gauges = {
+    values = {
         "vllm:num_requests_running": len(scheduler.running),
         "vllm:num_requests_waiting": len(scheduler.waiting),
         "vllm:kv_cache_usage_perc": cache.held / cache.blocks,
-    }
-    counters = {
         "vllm:prefix_cache_queries_total": counts.queried_tokens,
         "vllm:prefix_cache_hits_total": counts.hit_tokens,
         "vllm:prompt_tokens_total": counts.prompt_tokens,
@@ -95,20 +117,9 @@ def render(scheduler: Scheduler, latencies: Latencies, model: str) -> str:
         "vllm:num_preemptions_total": 0,
     }
     if cache.host is not None:
-        counters["vllm:external_prefix_cache_queries_total"] = counts.queried_tokens - counts.hit_tokens
-        counters["vllm:external_prefix_cache_hits_total"] = counts.host_tokens
-    lines = [line for name, value in gauges.items() for line in _family(name, "gauge", [f"{name}{{{labels}}} {value}"])]
-    for name, value in counters.items():
-        lines += _family(name, "counter", [f"{name}{{{labels}}} {value}"])
-    name = "vllm:request_success_total"
-    ended = [f'{name}{{{labels},finished_reason="{reason}"}} {count}' for reason, count in counts.ended.items()]
-    lines += _family(name, "counter", ended)
-    name = "vllm:cache_config_info"
-    blocks = f'block_size="{scheduler.profile.block_size}",num_gpu_blocks="{cache.blocks}",engine="0"'
-    lines += _family(name, "gauge", [f"{name}{{{blocks}}} 1"])
-    for name, histogram in latencies.histograms.items():
-        lines += _family(name, "histogram", histogram.samples(name, labels))
-    return "\n".join(lines) + "\n"
+        values["vllm:external_prefix_cache_queries_total"] = counts.queried_tokens - counts.hit_tokens
+        values["vllm:external_prefix_cache_hits_total"] = counts.host_tokens
+    return values
 
 
 _HELP = {
@@ -132,7 +143,8 @@ _HELP = {
 }
 
 
-def _family(name: str, kind: str, samples: Iterable[str]) -> list[str]:
+def _family(name: str, samples: Iterable[str]) -> list[str]:
+    kind = "counter" if name.endswith("_total") else "histogram" if name.endswith("_seconds") else "gauge"
     return [f"# HELP {name} {_HELP[name]} Simulated.", f"# TYPE {name} {kind}", *samples]
 
 

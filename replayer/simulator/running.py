@@ -30,8 +30,9 @@ def _banner(options: SimulatorOptions) -> str:
     speed = "without waiting" if options.speed == 0 else f"{options.speed:g}x the modelled speed"
     size = "the profile's block size" if options.block_size is None else f"{options.block_size} tokens"
     host = f"{options.host_blocks} more in host memory, " if options.host_blocks else ""
+    dealt = f"{options.replicas} replicas of it behind router {options.router}, " if options.replicas > 1 else ""
     return (
         f"rotoscope simulator: no model is computed, times are modelled ({options.timing.source})\n"
         f"model {options.model}, profile {options.profile}, {options.blocks} blocks of {size}, "
-        f"{host}batch {options.max_batch}, {speed}"
+        f"{host}batch {options.max_batch}, {dealt}{speed}"
     )

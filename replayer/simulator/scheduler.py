@@ -44,7 +44,7 @@ class Generation:
     prefilled: int = 0
     """Prompt tokens that are in the cache or computed."""
     keys: BlockKeys | None = None
-    """Of the stream's blocks, from submission on."""
+    """Of the stream's blocks, from when a router or the scheduler first needs them."""
     lease: Lease | None = None
     finished: bool = False
 
@@ -106,12 +106,32 @@ class Scheduler:
         """Return the blocks that a stream of `tokens` takes."""
         return -(-tokens // self.profile.block_size)
 
+    def tokens_to_compute(self) -> int:
+        """Return the prompt tokens that calls here still need, as far as their cached prefixes are known now."""
+        left = sum(len(generation.prompt_ids) - generation.prefilled for generation in self.running)
+        size = self.profile.block_size
+        return left + sum(len(each.prompt_ids) - self.found(each)[0] * size for each in self.waiting)
+
+    def blocks_in_use(self) -> int:
+        """Return the blocks of running calls that hold tokens by now, and those of waiting prompts."""
+        ahead = sum(
+            self.blocks_needed(len(each.prompt_ids) + len(each.output_ids)) - self.blocks_needed(each.tokens)
+            for each in self.running
+        )
+        return self.cache.held - ahead + sum(self.blocks_needed(len(each.prompt_ids)) for each in self.waiting)
+
+    def found(self, generation: Generation) -> tuple[int, int]:
+        """Return the blocks that a call would find now, on the device and behind it, and how many running calls hold."""
+        keys = self._keys_of(generation)[: self._usable(generation)]
+        on_device = self.cache.match(keys)
+        behind = 0 if self.cache.host is None else self.cache.host.match(keys[on_device:].tolist())
+        return on_device + behind, self.cache.held_of(keys[:on_device])
+
     def submit(self, generation: Generation, now_s: float) -> None:
         """Put a call at the end of the queue."""
         assert self.blocks_needed(len(generation.prompt_ids) + len(generation.output_ids)) <= self.cache.blocks
         generation.arrived_s = now_s
-        stream = np.concatenate([generation.prompt_ids, generation.output_ids])
-        generation.keys = block_keys(stream, self.profile.block_size, generation.salt)
+        self._keys_of(generation)
         generation.ready_s = now_s + self.timing.request_overhead_s
         self.waiting.append(generation)
 
@@ -172,10 +192,9 @@ class Scheduler:
             return None
         generation = self.waiting[0]
         prompt_tokens, size = len(generation.prompt_ids), self.profile.block_size
-        assert generation.keys is not None
         generation.lease = self.cache.acquire(
-            generation.keys,
-            usable=(prompt_tokens - 1) // size,
+            self._keys_of(generation),
+            usable=self._usable(generation),
             total=self.blocks_needed(prompt_tokens + len(generation.output_ids)),
         )
         if generation.lease is None:
@@ -189,6 +208,16 @@ class Scheduler:
         self.counts.hit_tokens += generation.cached_tokens - host_tokens
         self.counts.host_tokens += host_tokens
         return generation
+
+    def _keys_of(self, generation: Generation) -> BlockKeys:
+        if generation.keys is None:
+            stream = np.concatenate([generation.prompt_ids, generation.output_ids])
+            generation.keys = block_keys(stream, self.profile.block_size, generation.salt)
+        return generation.keys
+
+    def _usable(self, generation: Generation) -> int:
+        """Return the most blocks of a prompt that may be found: its last token is always computed."""
+        return (len(generation.prompt_ids) - 1) // self.profile.block_size
 
     def _plan_chunk(self, generation: Generation, budget: int, prefill: list[tuple[Generation, int]]) -> int:
         count = min(len(generation.prompt_ids) - generation.prefilled, budget)

@@ -26,6 +26,7 @@ from rotoscope.replayer.simulator.block_cache import BlockCache
 from rotoscope.replayer.simulator.bodies import read_body
 from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
 from rotoscope.replayer.simulator.engine import Engine
+from rotoscope.replayer.simulator.fleet import Fleet, Replica, router_named
 from rotoscope.replayer.simulator.host_tier import HostTier
 from rotoscope.replayer.simulator.model import Message, Model, ModelRequest, RandomModel
 from rotoscope.replayer.simulator.responses import CHAT_FORM, FINGERPRINT, TEXT_FORM
@@ -35,7 +36,7 @@ from rotoscope.replayer.simulator.template import render
 from rotoscope.replayer.simulator.timing import Timing, clock_of_speed
 from rotoscope.replayer.simulator.tokenizer import decode, encode, vocabulary_size
 from rotoscope.replayer.simulator.wire import Refusal
-from rotoscope.traces.analysis.profiles import profile_named
+from rotoscope.traces.analysis.profiles import EngineProfile, profile_named
 from rotoscope.traces.errors import RunFailed, UnusableInput
 
 SIMULATED_HEADER = "x-rotoscope-simulated"
@@ -62,6 +63,10 @@ class SimulatorOptions:
     """Capacity of the tier in host memory behind it; 0 is none."""
     block_size: int | None = None
     """Tokens a block; None takes the profile's."""
+    replicas: int = 1
+    """Engines, each with caches of these sizes."""
+    router: str = "round-robin"
+    """What deals requests to them, by its name."""
     profile: str = "vllm"
     max_batch: int = 16
     speed: float = 1.0
@@ -76,6 +81,8 @@ class SimulatorOptions:
             raise UnusableInput(f"{self.host_blocks} blocks are no host tier: give 0 for none, or more")
         if self.max_batch < 1:
             raise UnusableInput(f"a batch of {self.max_batch} runs nothing: give at least 1")
+        if self.replicas < 1:
+            raise UnusableInput(f"{self.replicas} replicas compute nothing: give at least 1")
 
 
 @asynccontextmanager
@@ -90,13 +97,13 @@ async def running_simulator(options: SimulatorOptions | None = None, model: Mode
         shutdown_timeout=_SHUTDOWN_S,
     )
     await runner.setup()
-    engine = asyncio.create_task(simulator.engine.run())
+    engines = asyncio.create_task(simulator.fleet.run())
     try:
         yield await _listen(runner, simulator.options)
     finally:
-        engine.cancel()
+        engines.cancel()
         with suppress(asyncio.CancelledError):
-            await engine
+            await engines
         await runner.cleanup()
 
 
@@ -105,15 +112,11 @@ class Simulator:
 
     def __init__(self, options: SimulatorOptions, model: Model | None = None) -> None:
         self.options = options
-        profile = profile_named(options.profile, block_size=options.block_size)
-        cache = BlockCache(options.blocks, HostTier(options.host_blocks) if options.host_blocks else None)
-        self.scheduler = Scheduler(cache, options.timing, profile, max_batch=options.max_batch)
-        self.engine = Engine(self.scheduler, clock_of_speed(options.speed))
-        self.latencies = metrics.Latencies()
-        self.context_tokens = options.blocks * profile.block_size
-        self._desk = Desk(
-            self.engine, self.latencies, model or RandomModel(), name=options.model, context_tokens=self.context_tokens
-        )
+        self.profile = profile_named(options.profile, block_size=options.block_size)
+        replicas = [Replica(_engine(options, self.profile)) for _ in range(options.replicas)]
+        self.fleet = Fleet(replicas, router_named(options.router))
+        self.context_tokens = options.blocks * self.profile.block_size
+        self._desk = Desk(self.fleet, model or RandomModel(), name=options.model, context_tokens=self.context_tokens)
         self._started_at = int(time.time())
 
     def application(self) -> web.Application:
@@ -146,7 +149,8 @@ class Simulator:
         return web.json_response({"status": "ok"})
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
-        text = metrics.render(self.scheduler, self.latencies, self.options.model)
+        engines = [(replica.engine.scheduler, replica.latencies) for replica in self.fleet.replicas]
+        text = metrics.render(engines, self.options.model)
         return web.Response(body=text.encode(), headers={"content-type": metrics.CONTENT_TYPE})
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
@@ -217,13 +221,21 @@ class Simulator:
             "meta": {
                 "simulated": True,
                 "n_vocab": vocabulary_size(),
-                "profile": self.scheduler.profile.name,
-                "block_size": self.scheduler.profile.block_size,
+                "profile": self.profile.name,
+                "block_size": self.profile.block_size,
                 "blocks": self.options.blocks,
                 "host_blocks": self.options.host_blocks,
+                "replicas": self.options.replicas,
+                "router": self.options.router,
                 "timing": self.options.timing.source,
             },
         }
+
+
+def _engine(options: SimulatorOptions, profile: EngineProfile) -> Engine:
+    host = HostTier(options.host_blocks) if options.host_blocks else None
+    scheduler = Scheduler(BlockCache(options.blocks, host), options.timing, profile, max_batch=options.max_batch)
+    return Engine(scheduler, clock_of_speed(options.speed))  # a clock each: one that jumps would add their times up
 
 
 async def _listen(runner: web.AppRunner, options: SimulatorOptions) -> str:

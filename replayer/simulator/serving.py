@@ -12,8 +12,7 @@ import orjson
 from aiohttp import web
 
 from rotoscope.replayer.simulator.blocks import blocks_of
-from rotoscope.replayer.simulator.engine import Engine
-from rotoscope.replayer.simulator.metrics import Latencies
+from rotoscope.replayer.simulator.fleet import Fleet, Replica
 from rotoscope.replayer.simulator.model import Model, ModelRequest
 from rotoscope.replayer.simulator.output import Limits, plan_output
 from rotoscope.replayer.simulator.responses import Choice, Form, Reply, event
@@ -27,9 +26,8 @@ _log = logging.getLogger(__name__)
 class Desk:
     """Takes requests in and hands answers out."""
 
-    def __init__(self, engine: Engine, latencies: Latencies, model: Model, *, name: str, context_tokens: int) -> None:
-        self._engine = engine
-        self._latencies = latencies
+    def __init__(self, fleet: Fleet, model: Model, *, name: str, context_tokens: int) -> None:
+        self._fleet = fleet
         self._model = model
         self._name = name
         self._context_tokens = context_tokens
@@ -47,10 +45,11 @@ class Desk:
         reply = self._plan(body, prompts)
         if body.stream:
             return await self._stream(request, reply, form, include_usage=body.include_usage)
-        async with aclosing(self._engine.generate(reply.generations)) as progress:
+        replica = self._fleet.replica_for(reply.generations)
+        async with aclosing(replica.engine.generate(reply.generations)) as progress:
             async for _ in progress:
                 pass
-        self._observe(reply)
+        self._observe(replica, reply)
         return web.Response(body=orjson.dumps(form.whole(reply)), content_type="application/json")
 
     async def _stream(
@@ -58,21 +57,22 @@ class Desk:
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-cache"})
         await response.prepare(request)
+        replica = self._fleet.replica_for(reply.generations)  # now, so that nobody is routed before this is submitted
         try:
-            async with aclosing(self._engine.generate(reply.generations)) as progress:
+            async with aclosing(replica.engine.generate(reply.generations)) as progress:
                 async for rank, first, end in progress:
                     await response.write(b"".join(form.chunks(reply, reply.choices[rank], first, end)))
         except RunFailed as error:  # the status has been sent
             await response.write(event(Refusal(str(error), status=500).body))
             return response
-        self._observe(reply)
+        self._observe(replica, reply)
         await response.write(form.ending(reply, include_usage=include_usage))
         await response.write_eof()
         return response
 
-    def _observe(self, reply: Reply) -> None:
+    def _observe(self, replica: Replica, reply: Reply) -> None:
         for generation in reply.generations:
-            self._latencies.observe(generation)
+            replica.latencies.observe(generation)
 
     def _plan(self, body: GenerationBody, prompts: Sequence[ModelRequest]) -> Reply:
         count = body.n or 1

@@ -50,10 +50,9 @@ class CountingServer(AgentServer):
     def __init__(self, script: Script, *, speed: float = 1.0) -> None:
         _encoding()  # now, because loading it takes a second
         super().__init__(script, says_in_errors="busy")
-        self.engine = self.engine_type(self.scheduler, clock_of_speed(speed))
-        self._desk = CountingDesk(
-            self.engine, self.latencies, ScriptedModel(script), name=MODEL, context_tokens=self.context_tokens
-        )
+        (replica,) = self.fleet.replicas
+        replica.engine = self.engine_type(replica.engine.scheduler, clock_of_speed(speed))
+        self._desk = CountingDesk(self.fleet, ScriptedModel(script), name=MODEL, context_tokens=self.context_tokens)
 
     def _chat_prompt(
         self, body: wire.GenerationBody, messages: tuple[Message, ...], tools: tuple[dict[str, Any], ...]

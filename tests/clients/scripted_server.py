@@ -93,10 +93,9 @@ class ScriptedServer(Simulator):
 
     def __init__(self, script: Script, *, says_in_errors: str) -> None:
         super().__init__(SimulatorOptions(model=MODEL, speed=SPEED, blocks=65536, timing=self.timing))
-        self.engine = self.engine_type(self.scheduler, self.engine.clock)
-        self._desk = Desk(
-            self.engine, self.latencies, ScriptedModel(script), name=MODEL, context_tokens=self.context_tokens
-        )
+        (replica,) = self.fleet.replicas
+        replica.engine = self.engine_type(replica.engine.scheduler, replica.engine.clock)
+        self._desk = Desk(self.fleet, ScriptedModel(script), name=MODEL, context_tokens=self.context_tokens)
         self.seen: list[Seen] = []
         self._says_in_errors = says_in_errors
         self._refused: Counter[bytes] = Counter()
@@ -182,7 +181,7 @@ async def serving(server: ScriptedServer) -> AsyncIterator[None]:
     """Let a server listen on a free port, which its URL then names."""
     runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
-    engine = asyncio.create_task(server.engine.run())
+    engine = asyncio.create_task(server.fleet.run())
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"

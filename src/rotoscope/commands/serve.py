@@ -20,6 +20,8 @@ def serve(
     block_size: BlockSize = None,
     profile: Annotated[str, typer.Option(help="Engine whose rule of reuse the cache follows.")] = "vllm",
     max_batch: Annotated[int, typer.Option(help="Most requests that run at once.", min=1)] = 16,
+    replicas: Annotated[int, typer.Option(help="Engines of this size, each with its own cache.", min=1)] = 1,
+    router: Annotated[str, typer.Option(help="What deals requests to replicas: round-robin or kv.")] = "round-robin",
     speed: Annotated[str, typer.Option(help="Times faster than modelled; 0 or 'max' does not wait at all.")] = "1",
     seed: Annotated[int, typer.Option(help="Seed of what the model says to requests that name none.")] = 0,
     script: Annotated[
@@ -44,6 +46,8 @@ def serve(
         block_size=block_size,
         profile=profile,
         max_batch=max_batch,
+        replicas=replicas,
+        router=router,
         speed=speed_of(speed),
         seed=seed,
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rotoscope.replayer.server_metrics.families import read_metrics
 from rotoscope.replayer.simulator.block_cache import BlockCache
 from rotoscope.replayer.simulator.host_tier import HostTier
 from rotoscope.replayer.simulator.metrics import Histogram, Latencies, render
@@ -18,7 +19,7 @@ def make_scheduler() -> Scheduler:
 
 
 def text_of(scheduler: Scheduler, model: str = "m") -> list[str]:
-    return render(scheduler, Latencies(), model).splitlines()
+    return render([(scheduler, Latencies())], model).splitlines()
 
 
 def test_each_sample_stands_below_its_help_and_type() -> None:
@@ -61,6 +62,22 @@ def test_the_host_tier_has_counters_of_its_own_where_there_is_one() -> None:
     assert 'vllm:external_prefix_cache_hits_total{model_name="m",engine="0"} 48' in text
     assert 'vllm:prompt_tokens_cached_total{model_name="m",engine="0"} 80' in text
     assert "external" not in "".join(text_of(make_scheduler()))
+
+
+def test_each_replica_has_its_own_series_which_readers_sum_and_of_gauges_take_the_highest() -> None:
+    schedulers = make_scheduler(), make_scheduler()
+    for rank, scheduler in enumerate(schedulers):
+        scheduler.submit(Generation(np.arange(150 + 160 * rank, dtype=np.uint32), np.arange(10, dtype=np.uint32)), 0.0)
+        scheduler.next_step(0.0)
+    text = render([(scheduler, Latencies()) for scheduler in schedulers], "m")
+
+    counted = read_metrics(text)
+
+    assert 'vllm:prefix_cache_queries_total{model_name="m",engine="1"} 310' in text.splitlines()
+    assert text.count("# TYPE vllm:prefix_cache_queries_total") == 1
+    assert counted is not None
+    assert counted.prompt is not None
+    assert (counted.prompt.total, counted.running, counted.waiting, counted.kv_usage) == (460, 2, 0, 0.2)
 
 
 def test_a_model_name_is_escaped() -> None:

@@ -264,6 +264,51 @@ def test_cancelling_what_has_finished_does_nothing() -> None:
     assert scheduler.counts.ended == {"stop": 1, "length": 0, "abort": 0}
 
 
+def test_what_is_left_to_compute_and_in_use_is_that_of_running_and_waiting_calls() -> None:
+    scheduler = make_scheduler(max_batch=1, profile="vllm")
+    scheduler.submit(make_generation(64, 100), 0.0)
+    run_until_first_token(scheduler)
+    assert (scheduler.tokens_to_compute(), scheduler.blocks_in_use()) == (0, 5)  # 65 tokens, not the 164 reserved
+
+    scheduler.submit(make_generation(100, 100), 0.0)  # the first 64 of its tokens are there
+    scheduler.submit(make_generation(100, 100, first=500), 0.0)
+
+    assert scheduler.tokens_to_compute() == 36 + 100
+    assert scheduler.blocks_in_use() == 5 + 7 + 7
+
+
+def run_until_first_token(scheduler: Scheduler) -> None:
+    step = scheduler.next_step(0.0)
+    assert step is not None
+    assert scheduler.complete(step, 0.0)
+
+
+def test_what_a_call_would_find_is_what_it_finds() -> None:
+    scheduler = Scheduler(BlockCache(10, HostTier(100)), TIMING, profile_named("vllm"), max_batch=8)
+    for call in (make_generation(100, 1), make_generation(90, 1, first=500)):
+        scheduler.submit(call, 0.0)
+        run(scheduler)
+    again = make_generation(100, 1)
+
+    found, held = scheduler.found(again)
+
+    assert held == 0
+    scheduler.submit(again, 0.0)
+    run(scheduler)
+    assert again.cached_tokens == found * 16 == 96
+    assert scheduler.counts.host_tokens > 0
+
+
+def test_of_what_a_call_would_find_the_blocks_of_running_calls_are_told() -> None:
+    scheduler = make_scheduler(profile="vllm")
+    scheduler.submit(make_generation(100, 1), 0.0)
+    run(scheduler)
+    scheduler.submit(make_generation(50, 5), 0.0)
+    scheduler.next_step(0.0)
+
+    assert scheduler.found(make_generation(100, 1)) == (6, 3)
+
+
 @given(st.data(), worlds(domains=1, chance=True), st.integers(1, 3), st.integers(5, 40), st.integers(1, 3))
 def test_whatever_comes_and_goes_every_call_ends_and_nothing_stays_held(
     data: st.DataObject, world: World, block_size: int, blocks: int, max_batch: int

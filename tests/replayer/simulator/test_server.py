@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from event_loops import in_event_loop
-from simulated import openai_client, simulated
+from simulated import Client, openai_client, simulated
 
 from rotoscope.replayer.server_metrics.families import read_metrics
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
@@ -191,8 +191,7 @@ async def test_what_the_host_tier_gives_back_counts_as_cached_and_is_told_apart_
     async with simulated(blocks=10, host_blocks=100) as client:
         for prompt in (first, second, first):
             answer = await client.ask("/v1/completions", {"prompt": prompt, "max_tokens": 2})
-        async with client.session.get(client.url + "/metrics") as response:
-            counted = read_metrics(await response.text())
+        counted = read_metrics(await metrics_text(client))
         (card,) = (await client.ask("/v1/models"))["data"]
 
     assert card["meta"]["host_blocks"] == 100
@@ -207,12 +206,54 @@ async def test_what_the_host_tier_gives_back_counts_as_cached_and_is_told_apart_
     assert (counted.external_prompt.total, counted.external_cached.total) == (252, 48)
 
 
+@pytest.mark.parametrize(("router", "cached"), [("round-robin", [0, 0, 96, 192]), ("kv", [0, 96, 192, 288])])
+@in_event_loop
+async def test_a_conversation_stays_on_a_replica_or_goes_round(router: str, cached: list[int]) -> None:
+    answers = []
+    async with simulated(replicas=2, router=router) as client:
+        for turn in range(1, 5):
+            answers.append(await client.ask("/v1/completions", {"prompt": [300] * 100 * turn, "max_tokens": 2}))
+        text = await metrics_text(client)
+        (card,) = (await client.ask("/v1/models"))["data"]
+    counted = read_metrics(text)
+
+    assert [answer["usage"]["prompt_tokens_details"]["cached_tokens"] for answer in answers] == cached
+    assert counted is not None
+    assert counted.prompt is not None
+    assert counted.cached is not None
+    assert (counted.prompt.total, counted.cached.total) == (1000, sum(cached))
+    assert 'engine="1"' in text
+    assert (card["meta"]["replicas"], card["meta"]["router"]) == (2, router)
+
+
+@pytest.mark.parametrize("router", ["round-robin", "kv"])
+@in_event_loop
+async def test_one_replica_is_the_same_behind_every_router(router: str) -> None:
+    async def served(**options: Any) -> tuple[list[Any], list[str]]:
+        answers = []
+        async with simulated(blocks=30, **options) as client:
+            for first in (300, 400, 300, 350, 400):
+                body = {"prompt": list(range(first, first + 200)), "n": 2, "max_tokens": 9, "return_token_ids": True}
+                answer = await client.ask("/v1/completions", body)
+                answers.append((answer["usage"], answer["choices"]))
+            counts = [line for line in (await metrics_text(client)).splitlines() if "_seconds" not in line]
+            return answers, counts
+
+    assert await served(replicas=1, router=router) == await served()
+
+
+async def metrics_text(client: Client) -> str:
+    async with client.session.get(client.url + "/metrics") as response:
+        return await response.text()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"blocks": 0}, "0 blocks"),
         ({"host_blocks": -1}, "-1 blocks are no host tier"),
         ({"max_batch": 0}, "a batch of 0"),
+        ({"replicas": 0}, "0 replicas"),
     ],
 )
 def test_options_that_make_no_server_are_refused(options: dict[str, Any], message: str) -> None:
@@ -221,10 +262,15 @@ def test_options_that_make_no_server_are_refused(options: dict[str, Any], messag
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"profile": "x"}, "profile 'x'"), ({"block_size": 0}, "block size 0")]
+    ("options", "message"),
+    [
+        ({"profile": "x"}, "profile 'x'"),
+        ({"block_size": 0}, "block size 0"),
+        ({"router": "x"}, "unknown router 'x': there are round-robin, kv"),
+    ],
 )
 @in_event_loop
-async def test_a_profile_that_there_is_not_is_refused(options: dict[str, Any], message: str) -> None:
+async def test_a_profile_or_router_that_there_is_not_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UnusableInput, match=message):
         async with running_simulator(SimulatorOptions(**options)):
             pass
