@@ -94,7 +94,7 @@ class Lanes:
     async def _let_in(self, group: asyncio.TaskGroup) -> None:
         """Start each session when there is a place for it and its time has come; those behind it wait as well."""
         places = _places(self._load.concurrency)
-        for number, start_s in zip_longest(range(self._load.sessions), self._load.starts_s):
+        for number, start_s in zip_longest(self._load.numbers, self._load.starts_s):
             await places.acquire()
             if self._is_over(self._elapsed_s() if start_s is None else start_s):
                 return

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
-from rotoscope.replayer.load.arrivals import Arrivals
+from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.tokens import Vocabulary
@@ -48,6 +48,8 @@ class ReplayOptions:
     """At which sessions are let in, however many are in flight; None lets one in when another ends."""
     arrivals: Arrivals | None = None
     """How these are spread in time; None is a Poisson process."""
+    recorded_starts_s: tuple[float, ...] | None = field(default=None, repr=False)
+    """When each trace started, for sessions that are let in as recorded; at the rate, if there is one."""
     ramp_s: float = 0.0
     """Over which the first sessions start; 0 starts them at once."""
     seed: int = 0
@@ -93,16 +95,28 @@ class ReplayOptions:
         if self.profile is not None or self.block_size is not None:
             profile_named(self.profile or DEFAULT_PROFILE, block_size=self.block_size)
 
+    @property
+    def is_open_loop(self) -> bool:
+        """Whether sessions are let in at planned times, however many are in flight."""
+        return self.rate_per_h is not None or self.recorded_starts_s is not None
+
+    @property
+    def arrivals_named(self) -> str | None:
+        """How starts are spread in an open loop; None in a closed one."""
+        if self.recorded_starts_s is not None:
+            return "recorded"
+        return str(self.arrivals or POISSON) if self.is_open_loop else None
+
     def _check_load(self) -> None:
         if self.duration_s is not None and not 0 < self.duration_s < inf:
             raise UnusableInput(f"the duration must be more than 0 seconds, not {self.duration_s}")
-        if self.rate_per_h is None:
-            if self.arrivals is not None:
-                raise UnusableInput("arrivals are spread at a rate: give one")
+        if self.arrivals is not None and (self.rate_per_h is None or self.recorded_starts_s is not None):
+            raise UnusableInput("arrivals are spread at a rate: give one")
+        if not self.is_open_loop:
             return
-        if not 0 < self.rate_per_h < inf:
+        if self.rate_per_h is not None and not 0 < self.rate_per_h < inf:
             raise UnusableInput(f"the rate must be more than 0 sessions an hour, not {self.rate_per_h}")
         if self.concurrency is not None:
-            raise UnusableInput("expected a rate or a concurrency, not both: at a rate nobody waits for another to end")
+            raise UnusableInput("expected planned starts or a concurrency, not both: in an open loop nobody waits")
         if self.ramp_s:
-            raise UnusableInput("expected a rate or a ramp, not both: at a rate all times of starts are planned")
+            raise UnusableInput("expected planned starts or a ramp, not both: in an open loop all are planned")

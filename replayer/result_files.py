@@ -44,7 +44,9 @@ _STRINGS: dict[str, Any] = {
     "engine": _NAME,
     "api": Literal[("auto", *APIS)],
     "profile": Literal[tuple(PROFILES)],
-    "arrivals": Annotated[str, StringConstraints(strict=True, pattern=r"^(constant|poisson|gamma:[0-9.e-]{1,12})$")],
+    "arrivals": Annotated[
+        str, StringConstraints(strict=True, pattern=r"^(constant|poisson|recorded|gamma:[0-9.e-]{1,12})$")
+    ],
     "family": Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z]{1,8}(\.cpp)?$")],
     "version": Annotated[
         str, StringConstraints(strict=True, pattern=r"^[0-9]+(\.[0-9]+){1,3}((a|b|rc|\.dev|\.post)[0-9]+)*$")

@@ -65,7 +65,7 @@ async def replay_async(
 ) -> Summary:
     """Do the same inside a running event loop; when cancelled, write the summary and pass the cancellation on."""
     load = plan_load(options, traces=len(traces))
-    traces = traces[: load.sessions]
+    traces = traces[: load.numbered]
     parts = [_part(number, trace, options) for number, trace in enumerate(traces)]
     if not parts:
         raise UnusableInput("no trace to replay")
@@ -93,7 +93,7 @@ async def replay_async(
             traces,
             seed=setup.seed,
             salt=setup.salt,
-            sessions=setup.sessions,
+            sessions=load.numbered,
             vocabulary=prompting.vocabulary,
             rendering=prompting.rendering,
         )
@@ -135,6 +135,7 @@ class _Run:
         self._setup = setup
         self._plan = plan
         self._parts = parts
+        self._load = load
         self._profile = profile
         self._results = results
         self._notes = notes
@@ -190,7 +191,7 @@ class _Run:
             optimal_tokens=lanes.sent.optimal_tokens(lanes.requests, self._profile),
             sessions=lanes.sessions,
             planned_sessions=planned,
-            planned_requests=_planned_requests(self._parts, planned),
+            planned_requests=_planned_requests(self._parts, self._load.numbers[:planned]),
             without_ids=self._without_ids,
             interrupted=interrupted,
             duration_s=duration_s,
@@ -211,9 +212,8 @@ def _part(number: int, trace: Trace, options: ReplayOptions) -> Part:
     return Part(calls, plan_session(trace, options.gaps))
 
 
-def _planned_requests(parts: Sequence[Part], sessions: int) -> int:
-    copies, rest = divmod(sessions, len(parts))
-    return sum(len(part.calls) * (copies + (number < rest)) for number, part in enumerate(parts))
+def _planned_requests(parts: Sequence[Part], sessions: Sequence[int]) -> int:
+    return sum(len(parts[number % len(parts)].calls) for number in sessions)
 
 
 async def _ask(options: ReplayOptions) -> Server:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from rotoscope import __version__
 from rotoscope.replayer.calibration import Calibration, Source
 from rotoscope.replayer.chat_template import ChatTemplate
-from rotoscope.replayer.load.arrivals import POISSON
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
@@ -48,10 +47,11 @@ class Setup:
     sessions: int
     """At most, where there is a duration."""
     concurrency: int | None
-    """Sessions in flight; None where they were let in at a rate."""
+    """Sessions in flight; None where their starts were planned."""
     rate_per_h: float | None = None
-    """At which sessions were let in; None in a closed loop, like the next."""
+    """At which sessions were let in; None in a closed loop, and where it is the recorded one."""
     arrivals: str | None = None
+    """How they were spread in time; None in a closed loop."""
     duration_s: float | None = None
     """After which no session was let in."""
     ramp_s: float = 0.0
@@ -90,9 +90,9 @@ def setup_of(
         vocabulary=str(vocabulary),
         traces=traces,
         sessions=sessions,
-        concurrency=(options.concurrency or 1) if options.rate_per_h is None else None,
+        concurrency=None if options.is_open_loop else options.concurrency or 1,
         rate_per_h=options.rate_per_h,
-        arrivals=None if options.rate_per_h is None else str(options.arrivals or POISSON),
+        arrivals=options.arrivals_named,
         duration_s=options.duration_s,
         ramp_s=options.ramp_s,
         gap_scale=options.gaps.scale,

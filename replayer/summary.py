@@ -198,7 +198,7 @@ def findings(summary: Summary) -> Iterator[str]:
     if summary.interrupted:
         yield "interrupted: no rates, because there is no steady-state window"
     elif setup.concurrency is None:
-        yield "no rates: sessions were let in at a planned rate, which says nothing of the server; see the job latency"
+        yield "no rates: sessions were let in at planned times, which say nothing of the server; see the job latency"
     elif summary.sessions.planned < 2 * setup.concurrency:
         yield f"no rates: a steady-state window takes at least {2 * setup.concurrency} sessions at this concurrency"
     elif summary.window is None:

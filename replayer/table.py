@@ -57,9 +57,9 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
 
 
 def _load(setup: Setup) -> str:
-    if setup.rate_per_h is None:
+    if setup.arrivals is None:
         return f"concurrency {setup.concurrency}"
-    return f"{setup.rate_per_h:,.6g}/h, {setup.arrivals}"
+    return f"{setup.arrivals} arrivals" + (f", {setup.rate_per_h:,.6g}/h" if setup.rate_per_h else "")
 
 
 def _end(summary: Summary) -> str:

@@ -38,7 +38,7 @@ class Arrivals:
                 return cls("poisson", 1.0)
             case ("gamma", ":", cv):
                 return cls("gamma", _cv(cv))
-        raise UnusableInput(f"no arrivals {text!r}: choose one of constant, poisson, gamma:CV")
+        raise UnusableInput(f"no arrivals {text!r}: choose one of constant, poisson, gamma:CV, recorded")
 
     def __str__(self) -> str:
         return f"gamma:{self.cv:g}" if self.kind == "gamma" else self.kind

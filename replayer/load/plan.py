@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.draws import generator
+from rotoscope.replayer.load.recorded import recorded_arrivals
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.traces.errors import UnusableInput
 
 MOST_SESSIONS = 10_000
 """Of a closed loop that has a duration instead of a number; prompts are told apart for so many."""
@@ -17,9 +20,10 @@ MOST_SESSIONS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Sessions 0 to `sessions` - 1, let in one after the other in order of their numbers."""
+    """Which sessions are let in one after the other; session i performs trace i modulo their number."""
 
-    sessions: int
+    numbers: Sequence[int]
+    """Of the sessions, each once, in the order in which they are let in."""
     concurrency: int | None
     """Most sessions in flight: one that finds no place waits until another ends. None in an open loop: nobody waits."""
     starts_s: tuple[float, ...] = ()
@@ -27,10 +31,27 @@ class LoadPlan:
     duration_s: float | None = None
     """After which no session is let in; None lets all in."""
 
+    @property
+    def sessions(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def numbered(self) -> int:
+        """Sessions that there are numbers for, whether they are let in or not."""
+        return max(self.numbers, default=-1) + 1
+
 
 def plan_load(options: ReplayOptions, *, traces: int) -> LoadPlan:
     """Return the plan of a replay of so many traces: each once, unless the options say how many or how long."""
     sessions, duration_s = options.sessions, options.duration_s
+    if options.recorded_starts_s is not None:
+        return recorded_loop(
+            options.recorded_starts_s,
+            rate_per_h=options.rate_per_h,
+            seed=options.seed,
+            sessions=sessions,
+            duration_s=duration_s,
+        )
     if options.rate_per_h is not None:
         return open_loop(
             traces if sessions is None and duration_s is None else sessions,
@@ -56,7 +77,29 @@ def open_loop(
     if duration_s is not None:
         times_s = takewhile(lambda time_s: time_s < duration_s, times_s)
     starts_s = tuple(times_s)
-    return LoadPlan(sessions=len(starts_s), concurrency=None, starts_s=starts_s, duration_s=duration_s)
+    return LoadPlan(numbers=range(len(starts_s)), concurrency=None, starts_s=starts_s, duration_s=duration_s)
+
+
+def recorded_loop(
+    recorded_s: Sequence[float],
+    *,
+    rate_per_h: float | None,
+    seed: int,
+    sessions: int | None = None,
+    duration_s: float | None = None,
+) -> LoadPlan:
+    """Return the plan of sessions that arrive as recorded, the first of them if there are too many or too late ones.
+
+    Raise UnusableInput where more are asked for than arrive in the time recorded.
+    """
+    starts_s, numbers = recorded_arrivals(recorded_s, rate_per_h=rate_per_h, seed=seed)
+    if sessions is not None and sessions > len(starts_s):
+        raise UnusableInput(
+            f"{len(starts_s)} sessions arrive in the time recorded: give fewer --sessions or more --rate"
+        )
+    end = len(starts_s) if duration_s is None else bisect_left(starts_s, duration_s)
+    end = end if sessions is None else min(end, sessions)
+    return LoadPlan(numbers=numbers[:end], concurrency=None, starts_s=starts_s[:end], duration_s=duration_s)
 
 
 def closed_loop(sessions: int, concurrency: int, *, ramp_s: float, seed: int) -> LoadPlan:
@@ -66,7 +109,7 @@ def closed_loop(sessions: int, concurrency: int, *, ramp_s: float, seed: int) ->
     distributed. So the ramp takes the time asked, whatever the number of sessions and the concurrency are.
     """
     first = min(sessions, concurrency) if ramp_s else 0
-    return LoadPlan(sessions=sessions, concurrency=concurrency, starts_s=_ramp(first, ramp_s, seed))
+    return LoadPlan(numbers=range(sessions), concurrency=concurrency, starts_s=_ramp(first, ramp_s, seed))
 
 
 def _ramp(count: int, ramp_s: float, seed: int) -> tuple[float, ...]:

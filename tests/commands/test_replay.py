@@ -20,6 +20,7 @@ from completion_server import (
     token_event,
 )
 from foreign_traces import request, weka
+from mooncake_files import lines, row
 
 from rotoscope.cli import main
 from rotoscope.testing import make_trace
@@ -82,10 +83,26 @@ def test_an_open_loop_takes_its_rate_with_a_unit(run: Run) -> None:
         unitless = run("run.trace.json", "--url", server.url, "--rate", "100")
 
     assert ended.code == 0
-    assert "360,000/h, gamma:2" in ended.out
-    assert "no rates: sessions were let in at a planned rate" in ended.err
+    assert "gamma:2 arrivals, 360,000/h" in ended.out
+    assert "no rates: sessions were let in at planned times" in ended.err
     assert (unitless.code, unitless.out) == (2, "")
     assert "such as 720/h" in unitless.err
+
+
+def test_a_file_of_many_sessions_is_replayed_when_they_were_recorded(run: Run) -> None:
+    starts_ms = (0, 10, 100)
+    Path("many.jsonl").write_bytes(lines(*(row(at_ms, number, out=2) for number, at_ms in enumerate(starts_ms))))
+    with completions_in_a_thread(perfect) as server:
+        ended = run("many.jsonl", "--url", server.url, "--arrivals", "recorded")
+        clockless = run("run.trace.json", "--url", server.url, "--arrivals", "recorded")
+
+    assert ended.code == 0
+    assert "of 3 traces, recorded arrivals" in ended.out
+    sessions = [json.loads(line) for line in Path("results/replay-1/sessions.jsonl").read_text().splitlines()]
+    planned_s = sorted(one["admitted_s"] - one["lag_s"] for one in sessions)
+    assert planned_s == pytest.approx([0.0, 0.01, 0.1], abs=1e-5)
+    assert (clockless.code, clockless.out) == (2, "")
+    assert "do not say when they started" in clockless.err
 
 
 def test_json_is_the_summary_as_it_stands_in_the_file(run: Run) -> None:

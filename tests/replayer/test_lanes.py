@@ -145,6 +145,18 @@ async def test_who_is_late_is_let_in_if_planned_before_the_end(tmp_path: Path) -
     assert lanes.sessions[-1].lag_s == pytest.approx(0.03)
 
 
+@in_jumping_loop
+async def test_sessions_that_were_dropped_leave_the_numbers_of_the_others(tmp_path: Path) -> None:
+    load = LoadPlan(numbers=(4, 0, 3), concurrency=None, starts_s=(0.0, 5.0, 6.0))
+    traces = [make_trace(turns=1), make_trace(turns=2), make_trace(turns=3)]
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of(traces, VirtualServer(), results, sessions=load.numbered, load=load)
+        await lanes.perform()
+
+    by_time = sorted(lanes.sessions, key=lambda one: one.admitted_s)
+    assert [(one.session, one.trace, one.requests) for one in by_time] == [(4, 1, 2), (0, 0, 1), (3, 0, 1)]
+
+
 class LateClock(LoopClock):
     """Oversleeps by 30 ms, as a client does that is busy with something else."""
 

@@ -48,7 +48,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("arrivals", ["constant", "poisson", "gamma:0.5", "gamma:1e-05"])
+@pytest.mark.parametrize("arrivals", ["constant", "poisson", "recorded", "gamma:0.5", "gamma:1e-05"])
 def test_an_open_loop_is_told_in_few_words(results: Path, arrivals: str) -> None:
     setup = asdict(make_setup(concurrency=None, rate_per_h=720.0, arrivals=arrivals))
     content = json.loads((results / "summary.json").read_text())

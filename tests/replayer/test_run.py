@@ -121,6 +121,20 @@ async def test_with_a_duration_those_let_in_are_all_that_were_planned(tmp_path: 
 
 
 @in_event_loop
+async def test_recorded_sessions_are_dropped_or_copied_and_all_of_them_are_measured(tmp_path: Path) -> None:
+    traces = [make_trace(turns=turns) for turns in (1, 2, 3, 4)]
+    recorded: dict[str, Any] = {"recorded_starts_s": (0.0, 0.01, 0.02, 0.03)}
+    async with serving_completions(perfect) as server:
+        few = await replayed(traces, server.url, tmp_path / "few", rate_per_h=180_000.0, **recorded)
+        many = await replayed(traces, server.url, tmp_path / "many", rate_per_h=720_000.0, **recorded)
+
+    assert (few.setup.sessions, few.sessions.ok) == (2, 2)
+    assert few.requests.ok == few.requests.planned
+    assert (many.setup.sessions, many.sessions.ok) == (8, 8)
+    assert (many.requests.ok, many.requests.planned) == (20, 20)
+
+
+@in_event_loop
 async def test_the_same_seed_and_salt_give_the_same_prompts_and_another_salt_others(tmp_path: Path) -> None:
     async with serving_completions(perfect) as server:
         for number, salt in enumerate(["a", "a", "b"]):

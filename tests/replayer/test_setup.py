@@ -24,8 +24,10 @@ def setup(**options: object) -> Setup:
 
 def test_a_closed_loop_has_a_concurrency_and_an_open_one_a_rate_with_its_arrivals() -> None:
     closed, opened = setup(), setup(rate_per_h=720.0)
+    recorded = setup(recorded_starts_s=(0.0, 1.0, 2.0))
 
     assert (closed.concurrency, closed.rate_per_h, closed.arrivals) == (1, None, None)
+    assert (recorded.concurrency, recorded.rate_per_h, recorded.arrivals) == (None, None, "recorded")
     assert (opened.concurrency, opened.rate_per_h, opened.arrivals) == (None, 720.0, "poisson")
 
 

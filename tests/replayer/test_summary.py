@@ -138,7 +138,7 @@ def test_the_exit_code_says_how_it_went(statuses: list[str], interrupted: bool, 
         ({"duration_s": 50.0}, "all 4 sessions ended before the duration was over: give more --sessions"),
         (
             {"concurrency": None, "rate_per_h": 60.0, "arrivals": "poisson"},
-            "no rates: sessions were let in at a planned",
+            "no rates: sessions were let in at planned",
         ),
         (
             {"sessions": [make_session_result(n, lag_s=0.001 * n) for n in range(30)]},

@@ -63,7 +63,7 @@ def test_an_open_loop_is_told_with_its_rate_and_lag() -> None:
     late = [replace(session, lag_s=0.0025) for session in SESSIONS]
     summary = replace(summary_of([REQUEST], late), setup=setup)
 
-    assert ("sessions", "2 of 2 done", "of 1 trace, 720/h, gamma:0.5") in list(outcome_rows(summary))
+    assert ("sessions", "2 of 2 done", "of 1 trace, gamma:0.5 arrivals, 720/h") in list(outcome_rows(summary))
     assert ("schedule lag, ms", "2.5", "2.5", "2.5", "2.5", "2.5") in list(distribution_rows(summary))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,7 +56,10 @@ def replay(
     ] = None,
     arrivals: Annotated[
         str | None,
-        typer.Option(help="constant, poisson or gamma:CV, at --rate; poisson if not given.", metavar="KIND"),
+        typer.Option(
+            help="constant, poisson (if not given), gamma:CV or recorded: how starts are spread in time.",
+            metavar="KIND",
+        ),
     ] = None,
     ramp: Annotated[
         float, typer.Option(help="Seconds over which the first sessions start, at random times.", metavar="S", min=0)
@@ -103,6 +107,7 @@ def replay(
         from rotoscope.keys import api_key_in
         from rotoscope.replayer.load.arrivals import Arrivals
         from rotoscope.replayer.load.rate import rate_per_h
+        from rotoscope.replayer.load.recorded import recorded_starts_s
         from rotoscope.replayer.options import ReplayOptions
         from rotoscope.replayer.schedule import Gaps
         from rotoscope.replayer.tokens import Vocabulary
@@ -119,7 +124,7 @@ def replay(
         duration_s=duration,
         concurrency=concurrency,
         rate_per_h=None if rate is None else rate_per_h(rate),
-        arrivals=None if arrivals is None else Arrivals.parse(arrivals),
+        arrivals=None if arrivals in (None, "recorded") else Arrivals.parse(arrivals),
         ramp_s=ramp,
         seed=seed,
         salt=salt,
@@ -134,6 +139,8 @@ def replay(
         folder=output,
     )
     traces = open_traces(paths)
+    if arrivals == "recorded":
+        options = replace(options, recorded_starts_s=recorded_starts_s(traces))
     if assume_growth:
         traces, said = assume_growth_of(traces)
         _say(said)

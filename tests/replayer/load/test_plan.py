@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
-from rotoscope.replayer.load.plan import MOST_SESSIONS, closed_loop, open_loop, plan_load
+from rotoscope.replayer.load.plan import MOST_SESSIONS, LoadPlan, closed_loop, open_loop, plan_load, recorded_loop
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.traces import UnusableInput
 
 SEEDS = st.integers(0, 2**64)
 COUNTS = st.integers(1, 200)
@@ -88,6 +89,32 @@ def test_each_trace_is_performed_once_unless_it_is_said_how_many_or_how_long(
     plan = plan_load(ReplayOptions(url="http://127.0.0.1:1", **options), traces=7)
 
     assert (plan.sessions, plan.duration_s) == (sessions, options.get("duration_s"))
+
+
+RECORDED_S = tuple(float(number) for number in range(100))
+
+
+def test_recorded_sessions_come_as_recorded_up_to_their_number_and_the_end() -> None:
+    def plan(**options: Any) -> LoadPlan:
+        return recorded_loop(RECORDED_S, rate_per_h=None, seed=1, **options)
+
+    assert (plan().numbers, plan().starts_s) == (tuple(range(100)), RECORDED_S)
+    assert plan(sessions=10).starts_s == RECORDED_S[:10]
+    assert plan(duration_s=10.0).starts_s == RECORDED_S[:10]
+    assert plan(duration_s=10.0, sessions=3).numbers == (0, 1, 2)
+    with pytest.raises(UnusableInput, match="100 sessions arrive in the time recorded"):
+        plan(sessions=101)
+
+
+def test_a_plan_knows_how_many_numbers_it_needs() -> None:
+    assert LoadPlan(numbers=(7, 2), concurrency=None).numbered == 8
+    assert LoadPlan(numbers=(), concurrency=None).numbered == 0
+
+
+def test_recorded_starts_make_the_loop_open() -> None:
+    options = ReplayOptions(url="http://127.0.0.1:1", recorded_starts_s=RECORDED_S, rate_per_h=360.0, seed=5)
+
+    assert plan_load(options, traces=100) == recorded_loop(RECORDED_S, rate_per_h=360.0, seed=5)
 
 
 def test_a_rate_makes_the_loop_open() -> None:
