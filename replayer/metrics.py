@@ -168,6 +168,14 @@ def tokens_per_s_per_gpu(tokens: float, window: Interval, gpus: int) -> float:
     return tokens / (window.length_s * gpus)
 
 
+def requests_per_s_per_gpu(requests: float, window: Interval, gpus: int) -> float:
+    """Return requests / (window x GPUs); of those within the limits it is the goodput.
+
+    Source: DistServe (2024), vLLM's benchmark.
+    """
+    return requests / (window.length_s * gpus)
+
+
 def interactivity_per_s(requests: Sequence[tuple[int, float]]) -> Interactivity | None:
     """Return the E2E-normalised interactivity: 1 / percentile of latency / OSL over requests of (OSL, latency).
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
+from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
@@ -55,6 +56,8 @@ class ReplayOptions:
     seed: int = 0
     salt: str | None = None
     """None draws a fresh one: with an old one, a server that was not restarted still has the prompts in its cache."""
+    limits: Limits | None = None
+    """Within which an answer is a good one; None counts no good ones."""
     gpus: int | None = None
     """None assumes one."""
     profile: str | None = None

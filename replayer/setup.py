@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rotoscope import __version__
 from rotoscope.replayer.calibration import Calibration, Source
 from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
@@ -59,6 +60,8 @@ class Setup:
     gap_scale: float
     gap_cap_s: float | None
     timeout_s: float
+    limits: Limits | None = None
+    """Within which an answer is a good one."""
     gpus: int
     gpus_assumed: bool
 
@@ -98,6 +101,7 @@ def setup_of(
         gap_scale=options.gaps.scale,
         gap_cap_s=options.gaps.cap_s,
         timeout_s=options.timeout_s,
+        limits=options.limits,
         gpus=options.gpus or 1,
         gpus_assumed=options.gpus is None,
     )

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 from rotoscope.replayer import metrics
 from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, ratio_interval
-from rotoscope.replayer.metrics import Distribution
+from rotoscope.replayer.goodput import Goodput, goodput_of
+from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.preflight import NO_CACHED
 from rotoscope.replayer.results import FORMAT_NAME, FORMAT_VERSION, RequestResult, SessionResult
 from rotoscope.replayer.server_metrics.counts import Growth
@@ -107,6 +108,8 @@ class Summary:
     mean_waiting_s: float | None
     window: Window | None
     cache: Cache
+    goodput: Goodput | None = None
+    """None where no limits were given."""
     counted: Counted | None = None
     """None where the server has no metrics, or they began anew during the run."""
     notes: tuple[str, ...] = ()
@@ -154,6 +157,7 @@ def summarise(
     done = [one for one in sessions if one.status == "ok"]
     job_latencies_s = [one.latency_s for one in done if one.latency_s is not None]
     ttft_p50, ttft_p90 = _ttft_intervals(answered, seed=setup.seed)
+    window = None if interrupted else window_of(setup, sessions, requests)
     return Summary(
         setup=setup,
         interrupted=interrupted,
@@ -182,8 +186,9 @@ def summarise(
         schedule_lag_s=metrics.distribution([one.lag_s for one in sessions if one.lag_s is not None]),
         mean_generating_s=_mean([one.generating_s for one in done if one.generating_s is not None]),
         mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
-        window=None if interrupted else window_of(setup, sessions, requests),
+        window=window,
         cache=_cache(requests, optimal_tokens, seed=setup.seed),
+        goodput=goodput_of(setup, requests, Interval(window.opens_s, window.closes_s) if window else None),
         counted=_counted(counted),
         request_results=tuple(requests),
         optimal_tokens=tuple(optimal_tokens),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from rotoscope.replayer.bootstrap import CONFIDENCE_PERCENT, Bounds
+from rotoscope.replayer.goodput import Goodput
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
@@ -39,6 +40,8 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     if summary.window:
         yield from _window_rows(summary.window, gpus=setup.gpus)
         yield from _token_rows(summary.window.tokens)
+    if summary.goodput:
+        yield from _goodput_rows(summary.goodput, limits=str(setup.limits))
     if summary.ttft_p50_interval_s or summary.mean_job_latency_interval_s:
         yield "intervals", f"{CONFIDENCE_PERCENT} %", "bootstrap over sessions"
 
@@ -105,6 +108,13 @@ def _window_rows(window: Window, *, gpus: int) -> Iterator[Row]:
         f"{window.whole_jobs_per_h_per_gpu:,.1f}",
         f"the field's rule: {_plural(window.whole_jobs, 'job')} end in the window",
     )
+
+
+def _goodput_rows(goodput: Goodput, *, limits: str) -> Iterator[Row]:
+    share = f"{goodput.share:.4f}" + _bounds(goodput.share_interval, "{:.4f}")
+    yield "good answers", share, f"{goodput.good:,} of {_plural(goodput.ended, 'request')} within {limits}"
+    if goodput.requests_per_s_per_gpu is not None:
+        yield "  goodput", f"{goodput.requests_per_s_per_gpu:,.3f}/s/GPU", "good answers in the window"
 
 
 def _token_rows(tokens: TokenRates) -> Iterator[Row]:

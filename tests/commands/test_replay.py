@@ -105,6 +105,16 @@ def test_a_file_of_many_sessions_is_replayed_when_they_were_recorded(run: Run) -
     assert "do not say when they started" in clockless.err
 
 
+def test_answers_within_limits_are_counted(run: Run) -> None:
+    with completions_in_a_thread(perfect) as server:
+        ended = run("run.trace.json", "--url", server.url, "--goodput", "latency:600,ttft:500")
+        wrong = run("run.trace.json", "--url", server.url, "--goodput", "e2el:600")
+
+    assert "2 of 2 requests within ttft:500,latency:600" in ended.out
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "choose of ttft, itl, tpot, latency" in wrong.err
+
+
 def test_json_is_the_summary_as_it_stands_in_the_file(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
         ended = run("run.trace.json", "--url", server.url, "--json", "-o", "there")

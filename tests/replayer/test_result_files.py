@@ -11,6 +11,7 @@ from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.result_files import RESULT_KINDS
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.replayer.server_metrics.counts import Growth
@@ -66,7 +67,7 @@ def test_an_open_loop_is_told_in_few_words(results: Path, arrivals: str) -> None
 
 def summary(requests: Any, sessions: Any) -> Summary:
     return summarise(
-        make_setup(words=300, template=ChatTemplate(4, 3, 2, 3, 1), tokens_from="usage"),
+        make_setup(words=300, limits=Limits(ttft_s=2.0), template=ChatTemplate(4, 3, 2, 3, 1), tokens_from="usage"),
         requests=requests,
         optimal_tokens=[50, 50],
         sessions=sessions,

@@ -9,6 +9,7 @@ from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.summary import Summary, findings, summarise
@@ -192,6 +193,19 @@ def test_an_open_loop_has_no_window() -> None:
     summary = summary_of(concurrency=None, rate_per_h=60.0, arrivals="poisson")
 
     assert (summary.window, summary.schedule_lag_s) == (None, None)
+
+
+def test_good_answers_are_counted_within_the_limits_of_the_setup() -> None:
+    requests = [make_request_result(session=number, ttft_s=0.25 + number) for number in range(2)]
+    summary = summary_of(requests, limits=Limits(ttft_s=1.0))
+
+    assert summary.goodput is not None
+    assert summary.goodput.good == 1
+    assert summary.goodput.requests_per_s_per_gpu == pytest.approx(1 / 30 / 2)
+    assert summary_of(requests).goodput is None
+    interrupted = summary_of(requests, limits=Limits(ttft_s=1.0), interrupted=True).goodput
+    assert interrupted is not None
+    assert interrupted.requests_per_s_per_gpu is None
 
 
 def test_an_interrupted_run_has_no_window() -> None:

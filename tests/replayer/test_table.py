@@ -5,7 +5,9 @@ from dataclasses import replace
 from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.chat_template import ChatTemplate
-from rotoscope.replayer.metrics import Distribution
+from rotoscope.replayer.goodput import goodput_of
+from rotoscope.replayer.limits import Limits
+from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.summary import Counted, Summary, summarise
 from rotoscope.replayer.table import DISTRIBUTION_HEADINGS, distribution_rows, outcome_rows
@@ -56,6 +58,18 @@ def test_token_rates_stand_below_the_job_rates() -> None:
     ]
     assert "  fresh" not in [name for name, *_ in outcome_rows(unreported)]
     assert ("TPOT, ms", "250.00", "250.00", "250.00", "250.00", "250.00") in list(distribution_rows(summary))
+
+
+def test_good_answers_are_told_with_their_limits() -> None:
+    setup = make_setup(limits=Limits(ttft_s=2.0, itl_s=0.05), gpus=1)
+    requests = [replace(REQUEST, session=number) for number in range(2)]
+    summary = replace(summary_of(requests, SESSIONS), setup=setup)
+    goodput = goodput_of(setup, requests, Interval(0.0, 4.0))
+
+    rows = list(outcome_rows(replace(summary, goodput=goodput)))
+    at = rows.index(("good answers", "1.0000 (1.0000 to 1.0000)", "2 of 2 requests within ttft:2,itl:0.05"))
+    assert rows[at + 1] == ("  goodput", "0.500/s/GPU", "good answers in the window")
+    assert "good answers" not in [name for name, *_ in outcome_rows(summary)]
 
 
 def test_an_open_loop_is_told_with_its_rate_and_lag() -> None:

@@ -69,6 +69,13 @@ def replay(
         str | None,
         typer.Option(help="Second seed; fresh for each run if not given, so that no run hits another's cache."),
     ] = None,
+    goodput: Annotated[
+        str | None,
+        typer.Option(
+            help="Count answers within these limits in seconds, of ttft, itl, tpot, latency: ttft:2,itl:0.05.",
+            metavar="LIMITS",
+        ),
+    ] = None,
     gpus: Annotated[int | None, typer.Option(help="GPUs behind the server, for jobs/h/GPU.", min=1)] = None,
     profile: Annotated[
         str | None,
@@ -105,6 +112,7 @@ def replay(
     """
     with loading():
         from rotoscope.keys import api_key_in
+        from rotoscope.replayer.limits import Limits
         from rotoscope.replayer.load.arrivals import Arrivals
         from rotoscope.replayer.load.rate import rate_per_h
         from rotoscope.replayer.load.recorded import recorded_starts_s
@@ -128,6 +136,7 @@ def replay(
         ramp_s=ramp,
         seed=seed,
         salt=salt,
+        limits=None if goodput is None else Limits.parse(goodput),
         gpus=gpus,
         profile=profile,
         block_size=block_size,
