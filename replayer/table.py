@@ -120,15 +120,32 @@ def _goodput_rows(goodput: Goodput, *, limits: str) -> Iterator[Row]:
 def _token_rows(tokens: TokenRates) -> Iterator[Row]:
     requests = f"{_plural(tokens.whole_requests, 'request')} in the window"
     if tokens.tokens_per_s_per_user is not None:
-        yield "tokens/s/user", f"{tokens.tokens_per_s_per_user:,.1f}", f"1 / median TPOT of {requests}"
+        yield (
+            "tokens/s/user",
+            f"{tokens.tokens_per_s_per_user:,.1f}" + _bounds(tokens.tokens_per_s_per_user_interval, "{:,.1f}"),
+            f"1 / median TPOT of {requests}",
+        )
     if tokens.interactivity_per_s is not None:
         reached = tokens.interactivity_per_s
         yield "  end to end", f"{reached.p50:,.1f}", f"OSL / latency, of half of {requests}"
         yield "  slow side", f"{reached.p90:,.1f}", "that 90 % of them reach"
-    yield "tokens/s/GPU", f"{tokens.tokens_per_s_per_gpu:,.1f}", "prompts and outputs in the window"
-    yield "  output", f"{tokens.output_tokens_per_s_per_gpu:,.1f}", ""
+    yield (
+        "tokens/s/GPU",
+        f"{tokens.tokens_per_s_per_gpu:,.1f}" + _bounds(tokens.tokens_per_s_per_gpu_interval, "{:,.1f}"),
+        "prompts and outputs in the window",
+    )
+    yield (
+        "  output",
+        f"{tokens.output_tokens_per_s_per_gpu:,.1f}" + _bounds(tokens.output_tokens_per_s_per_gpu_interval, "{:,.1f}"),
+        "",
+    )
     if tokens.fresh_tokens_per_s_per_gpu is not None:
-        yield "  fresh", f"{tokens.fresh_tokens_per_s_per_gpu:,.1f}", "prompts without cached tokens, and outputs"
+        yield (
+            "  fresh",
+            f"{tokens.fresh_tokens_per_s_per_gpu:,.1f}"
+            + _bounds(tokens.fresh_tokens_per_s_per_gpu_interval, "{:,.1f}"),
+            "prompts without cached tokens, and outputs",
+        )
 
 
 def _distribution(name: str, values: Distribution | None, form: str, *, scale: float = 1) -> Iterator[Row]:

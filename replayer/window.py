@@ -10,7 +10,7 @@ from rotoscope.replayer.bootstrap import Bounds, ratio_interval
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR, Interval
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.setup import Setup
-from rotoscope.replayer.token_rates import TokenRates, token_rates_of
+from rotoscope.replayer.token_rates import Sessions, TokenRates, token_rates_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,15 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
     if setup.concurrency is None:
         return None
     window = metrics.steady_window(sorted(one.admitted_s for one in sessions), setup.concurrency)
-    jobs = [job for one in sessions if (job := _job(one)) is not None]
+    done = {one.session: job for one in sessions if (job := _job(one)) is not None}
+    jobs = [*done.values()]
     latency_s = metrics.mean_job_latency_in_window_s(jobs, window) if window else None
     if window is None or latency_s is None:
         return None
     count = metrics.jobs_in_window(jobs, window)
     whole = metrics.whole_jobs_in_window(jobs, window)
-    intervals = _Intervals.of(window, jobs, _failed(sessions, requests), seed=setup.seed)
+    failed = _failed(sessions, requests)
+    intervals = _Intervals.of(window, jobs, [*failed.values()], seed=setup.seed)
     return Window(
         opens_s=window.start_s,
         closes_s=window.end_s,
@@ -57,7 +59,7 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         jobs_per_h_per_gpu_interval=_times(intervals.share, metrics.jobs_per_h_per_gpu(count, window, setup.gpus)),
         whole_jobs=whole,
         whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, setup.gpus),
-        tokens=token_rates_of(window, requests, gpus=setup.gpus),
+        tokens=token_rates_of(window, requests, gpus=setup.gpus, sessions=Sessions(done | failed, setup.seed)),
     )
 
 
@@ -90,17 +92,17 @@ def _job(session: SessionResult) -> Interval | None:
     return Interval(session.start_s, session.start_s + session.latency_s)
 
 
-def _failed(sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> list[Interval]:
-    """Return the time of each session that was not completed, up to the end of its last request."""
+def _failed(sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> dict[int, Interval]:
+    """Return the time of each session, by its number, that was not completed, up to the end of its last request."""
     ends_s: dict[int, float] = {}
     for one in requests:
         if one.start_s is not None:
             ends_s[one.session] = max(ends_s.get(one.session, 0.0), one.start_s + (one.latency_s or 0.0))
-    return [
-        Interval(one.start_s, ends_s[one.session])
+    return {
+        one.session: Interval(one.start_s, ends_s[one.session])
         for one in sessions
         if one.start_s is not None and one.latency_s is None and one.session in ends_s
-    ]
+    }
 
 
 def _times(bounds: Bounds | None, factor: float) -> Bounds | None:

@@ -7,7 +7,7 @@ from replay_doubles import make_request_result
 
 from rotoscope.replayer.metrics import Interval
 from rotoscope.replayer.results import RequestResult
-from rotoscope.replayer.token_rates import TokenRates, token_rates_of
+from rotoscope.replayer.token_rates import Sessions, TokenRates, token_rates_of
 
 WINDOW = Interval(10.0, 20.0)
 HALF = make_request_result(start_s=9.0, latency_s=2.0, ttft_s=0.5, prompt_tokens=100, completion_tokens=4)
@@ -66,3 +66,42 @@ def test_a_lane_that_is_never_idle_has_its_exact_rate_however_the_window_cuts_it
     requests = [make_request_result(start_s=start_s, latency_s=float(latency_s)) for start_s in starts_s] * lanes
 
     assert rates_of(*requests).tokens_per_s_per_gpu == pytest.approx(lanes * 103 / latency_s)
+
+
+def test_rates_have_intervals_over_the_sessions_that_moved_the_tokens() -> None:
+    """Two sessions at a time, of 1 to 4 requests each, and one that has none answered."""
+    requests = [
+        make_request_result(
+            session=session, start_s=10.0 + 0.5 * number, latency_s=0.5, ttft_s=0.1 + 0.1 * (session % 3)
+        )
+        for session in range(20)
+        for number in range(1 + session % 4)
+    ]
+    times = {session: Interval(10.0 + session // 2, 11.0 + session // 2) for session in range(20)}
+    sessions = Sessions(times | {20: Interval(19.0, 20.0)}, seed=3)
+
+    rates = token_rates_of(WINDOW, requests, gpus=1, sessions=sessions)
+
+    for value, bounds in (
+        (rates.tokens_per_s_per_user, rates.tokens_per_s_per_user_interval),
+        (rates.tokens_per_s_per_gpu, rates.tokens_per_s_per_gpu_interval),
+        (rates.output_tokens_per_s_per_gpu, rates.output_tokens_per_s_per_gpu_interval),
+        (rates.fresh_tokens_per_s_per_gpu, rates.fresh_tokens_per_s_per_gpu_interval),
+    ):
+        assert value is not None
+        assert bounds is not None
+        assert bounds.low <= value <= bounds.high
+        assert bounds.low < bounds.high
+    assert token_rates_of(WINDOW, requests, gpus=1).tokens_per_s_per_gpu_interval is None
+
+
+def test_equal_sessions_leave_no_doubt_of_their_rate_however_the_window_cuts_them() -> None:
+    times = {number: Interval(7.0 + 2 * number, 9.0 + 2 * number) for number in range(8)}
+    requests = [make_request_result(session=one, start_s=time.start_s, latency_s=2.0) for one, time in times.items()]
+
+    rates = token_rates_of(WINDOW, requests, gpus=2, sessions=Sessions(times, seed=0))
+
+    assert rates.tokens_per_s_per_gpu == pytest.approx(103 / 2 / 2)
+    assert rates.tokens_per_s_per_gpu_interval is not None
+    assert rates.tokens_per_s_per_gpu_interval.low == pytest.approx(103 / 2 / 2)
+    assert rates.tokens_per_s_per_gpu_interval.high == pytest.approx(103 / 2 / 2)
