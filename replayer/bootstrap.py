@@ -20,7 +20,7 @@ CONFIDENCE_PERCENT = 95
 RESAMPLES = 1_000
 FEWEST_SESSIONS = 2
 _TAILS_PERCENT = ((100 - CONFIDENCE_PERCENT) / 2, (100 + CONFIDENCE_PERCENT) / 2)
-_CELLS = 500_000
+_CELLS = 200_000
 """Resamples times sessions, or times values, that are held at once."""
 
 
@@ -74,7 +74,7 @@ def percentile_intervals(
 
 def _percentiles(ordered: NDArray[Any], times: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
     """Return the percentiles, a row for each row of `times`, which says how often each of the ordered values is there."""
-    ranks = times.cumsum(axis=1)
+    ranks = times.cumsum(axis=1, dtype=times.dtype)
     place = (ranks[:, -1:] - 1) * shares
     below, above = (ordered[_first_beyond(ranks, rank)] for rank in (np.floor(place), np.ceil(place)))
     interpolated: NDArray[Any] = below + (above - below) * (place % 1)
@@ -83,11 +83,8 @@ def _percentiles(ordered: NDArray[Any], times: NDArray[Any], shares: NDArray[Any
 
 def _first_beyond(ranks: NDArray[Any], wanted: NDArray[Any]) -> NDArray[Any]:
     """Return where each row of ranks, which grow, first exceeds each number wanted of that row."""
-    rows = np.arange(len(ranks))[:, None]
-    steps = rows * (ranks[:, -1].max() + 1)  # so that all rows are one that grows
-    found = (ranks + steps).ravel().searchsorted(wanted.astype(np.int64) + steps, side="right")
-    places: NDArray[Any] = found - rows * ranks.shape[1]
-    return places
+    same = wanted.astype(ranks.dtype)  # of another type, each row would be converted for a few comparisons
+    return np.array([row.searchsorted(some, side="right") for row, some in zip(ranks, same, strict=True)])
 
 
 def _resamples(sessions: int, width: int, *, seed: int) -> Iterator[NDArray[Any]]:
@@ -98,7 +95,7 @@ def _resamples(sessions: int, width: int, *, seed: int) -> Iterator[NDArray[Any]
     for first in range(0, RESAMPLES, most):
         rows = min(most, RESAMPLES - first)
         drawn = random.integers(sessions, size=(rows, sessions)) + sessions * np.arange(rows)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=rows * sessions).reshape(rows, sessions)
+        yield np.bincount(drawn.ravel(), minlength=rows * sessions).reshape(rows, sessions).astype(np.int32)
 
 
 def _middle(results: NDArray[Any]) -> Bounds:
