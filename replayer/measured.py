@@ -69,6 +69,7 @@ def session_result(
     is_job = status == "ok" and bool(times)
     latency_s = metrics.job_latency_s(times) if is_job else None
     generating_s = metrics.generating_s(times) if is_job else None
+    decode_s = metrics.decode_s(_answers(requests)) if is_job else None
     return SessionResult(
         session=place.session,
         trace=place.trace,
@@ -77,6 +78,10 @@ def session_result(
         start_s=min((time.start_s for time in times), default=None),
         latency_s=_seconds(latency_s),
         generating_s=_seconds(generating_s),
+        queue_prefill_s=None
+        if generating_s is None or decode_s is None
+        else _seconds(max(0.0, generating_s - decode_s)),
+        decode_s=_seconds(decode_s),
         waiting_s=None if latency_s is None or generating_s is None else _seconds(latency_s - generating_s),
         requests=len(requests),
         status=status,
@@ -111,6 +116,15 @@ def _latency_s(exchange: Exchange) -> float | None:
 def _interval(result: RequestResult) -> Interval:
     assert result.start_s is not None
     return Interval(result.start_s, result.start_s + (result.latency_s or 0.0))
+
+
+def _answers(results: Sequence[RequestResult]) -> list[Interval]:
+    """Return the time of each answer, from its first token on."""
+    return [
+        Interval(one.start_s + one.ttft_s, one.start_s + one.latency_s)
+        for one in results
+        if one.start_s is not None and one.ttft_s is not None and one.latency_s is not None
+    ]
 
 
 def _seconds(value: float | None) -> float | None:

@@ -96,6 +96,14 @@ def generating_s(requests: Iterable[Interval]) -> float:
     return total
 
 
+def decode_s(answers: Iterable[Interval]) -> float:
+    """Return how long at least one answer of a job was arriving, from its first token to its end.
+
+    The rest of generating is queue and prefill, which only a server can tell apart.
+    """
+    return generating_s(answers)
+
+
 def steady_window(admissions_s: Sequence[float], concurrency: int) -> Interval | None:
     """Return the steady-state window: from the admission that first fills the planned concurrency to the last one.
 

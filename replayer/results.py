@@ -81,6 +81,10 @@ class SessionResult:
     latency_s: float | None
     """From its first request to its last answer, generating and waiting; None unless it was completed."""
     generating_s: float | None
+    queue_prefill_s: float | None = None
+    """Part of it in which each request in flight still lacked its first token: queued, or its prompt being computed."""
+    decode_s: float | None = None
+    """The rest of it: at least one answer was arriving."""
     waiting_s: float | None
     requests: int
     status: Status

@@ -105,6 +105,10 @@ class Summary:
     schedule_lag_s: Distribution | None
     """How much later than planned sessions were let in, where their times were planned."""
     mean_generating_s: float | None
+    mean_queue_prefill_s: float | None
+    """Of generating: queue and prefill, which only a server can tell apart."""
+    mean_decode_s: float | None
+    """The rest of generating."""
     mean_waiting_s: float | None
     window: Window | None
     cache: Cache
@@ -185,6 +189,8 @@ def summarise(
         mean_job_latency_interval_s=mean_interval(job_latencies_s, seed=setup.seed),
         schedule_lag_s=metrics.distribution([one.lag_s for one in sessions if one.lag_s is not None]),
         mean_generating_s=_mean([one.generating_s for one in done if one.generating_s is not None]),
+        mean_queue_prefill_s=_mean([one.queue_prefill_s for one in done if one.queue_prefill_s is not None]),
+        mean_decode_s=_mean([one.decode_s for one in done if one.decode_s is not None]),
         mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
         window=window,
         cache=_cache(requests, optimal_tokens, seed=setup.seed),

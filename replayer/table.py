@@ -36,6 +36,8 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
         bounds = _bounds(summary.mean_job_latency_interval_s, "{:,.3f}")
         yield "job latency", _seconds(summary.job_latency_s.mean) + bounds, "mean over completed sessions"
         yield "  generating", _seconds(summary.mean_generating_s), "a request in flight"
+        yield "    queue, prefill", _seconds(summary.mean_queue_prefill_s), "no answer has begun"
+        yield "    decode", _seconds(summary.mean_decode_s), "an answer arrives"
         yield "  waiting", _seconds(summary.mean_waiting_s), "for tools, people and joins"
     if summary.window:
         yield from _window_rows(summary.window, gpus=setup.gpus)

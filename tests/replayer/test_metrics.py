@@ -63,6 +63,11 @@ def test_requests_at_the_same_time_generate_once() -> None:
     assert metrics.generating_s(requests) == 4.0
 
 
+def test_while_any_answer_arrives_a_job_decodes() -> None:
+    assert metrics.decode_s([Interval(1.0, 3.0), Interval(2.0, 4.0), Interval(8.0, 9.0)]) == 4.0
+    assert metrics.decode_s([]) == 0.0
+
+
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), min_size=1, max_size=8))
 def test_generating_counts_every_second_with_a_request_in_flight(drawn: list[tuple[int, int]]) -> None:
     requests = [Interval(start, start + length) for start, length in drawn]

@@ -73,6 +73,7 @@ async def test_a_session_is_generating_while_a_request_is_in_flight_and_waiting_
     result = session.result("ok", None)
 
     assert (result.latency_s, result.generating_s, result.waiting_s) == (17.0, 12.0, 5.0)
+    assert (result.queue_prefill_s, result.decode_s) == (3.0, 9.0)
     assert (result.requests, result.status) == (3, "ok")
 
 

@@ -38,6 +38,7 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     assert rows["hit rate"] == ("0.0320", "cached tokens by usage, of 1,000 prompt tokens")
     assert rows["optimum"] == ("0.0480", "realised, infinite cache, profile vllm, 16 tokens a block")
     assert rows["job latency"][0] == "10.000 s (10.000 to 10.000)"
+    assert (rows["generating"][0], rows["queue, prefill"][0], rows["decode"][0]) == ("6.000 s", "1.500 s", "4.500 s")
     assert rows["jobs/h/user"][0] == "360.0"
     assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
 
