@@ -89,8 +89,11 @@ def _cache_rows(cache: Cache, counted: Counted | None, profile: str) -> Iterator
 
 
 def _ttft_rows(ttft_s: Distribution, p50: Bounds | None, p90: Bounds | None) -> Iterator[Row]:
-    yield "TTFT, median", _seconds(ttft_s.p50) + _bounds(p50, "{:,.3f}"), "time to the first token, of all requests"
-    yield "  p90", _seconds(ttft_s.p90) + _bounds(p90, "{:,.3f}"), ""
+    for name, value_s, bounds, meaning in (
+        ("TTFT, median", ttft_s.p50, p50, "time to the first token, of all requests"),
+        ("  p90", ttft_s.p90, p90, ""),
+    ):
+        yield name, f"{1000 * value_s:,.1f} ms" + _bounds(bounds and bounds.times(1000), "{:,.1f}"), meaning
 
 
 def _window_rows(window: Window, *, gpus: int) -> Iterator[Row]:
@@ -129,8 +132,16 @@ def _token_rows(tokens: TokenRates) -> Iterator[Row]:
         )
     if tokens.interactivity_per_s is not None:
         reached = tokens.interactivity_per_s
-        yield "  end to end", f"{reached.p50:,.1f}", f"OSL / latency, of half of {requests}"
-        yield "  slow side", f"{reached.p90:,.1f}", "that 90 % of them reach"
+        yield (
+            "  end to end",
+            f"{reached.p50:,.1f}" + _bounds(tokens.interactivity_p50_interval_per_s, "{:,.1f}"),
+            f"OSL / latency, of half of {requests}",
+        )
+        yield (
+            "  slow side",
+            f"{reached.p90:,.1f}" + _bounds(tokens.interactivity_p90_interval_per_s, "{:,.1f}"),
+            "that 90 % of them reach",
+        )
     yield (
         "tokens/s/GPU",
         f"{tokens.tokens_per_s_per_gpu:,.1f}" + _bounds(tokens.tokens_per_s_per_gpu_interval, "{:,.1f}"),

@@ -22,6 +22,8 @@ class TokenRates:
     """None without an answer of several tokens that took any time, or where there is no whole request."""
     tokens_per_s_per_user_interval: Bounds | None
     interactivity_per_s: Interactivity | None
+    interactivity_p50_interval_per_s: Bounds | None
+    interactivity_p90_interval_per_s: Bounds | None
     tokens_per_s_per_gpu: float
     """Prompts and outputs."""
     tokens_per_s_per_gpu_interval: Bounds | None
@@ -60,11 +62,15 @@ def token_rates_of(
     total, total_interval = per_gpu(lambda one: isl(one) + osl(one))
     output, output_interval = per_gpu(osl)
     fresh, fresh_interval = per_gpu(_fresh) if told else (None, None)
+    (user_interval,) = _inverse_intervals(tpots_s, (50,), sessions)
+    reached = _inverse_intervals([(cost, one.session) for one in whole if (cost := _cost_s(one))], (50, 90), sessions)
     return TokenRates(
         whole_requests=len(whole),
         tokens_per_s_per_user=metrics.tokens_per_s_per_user([tpot for tpot, _ in tpots_s]),
-        tokens_per_s_per_user_interval=_user_interval(tpots_s, sessions.seed) if sessions else None,
+        tokens_per_s_per_user_interval=user_interval,
         interactivity_per_s=_interactivity(whole),
+        interactivity_p50_interval_per_s=reached[0],
+        interactivity_p90_interval_per_s=reached[1],
         tokens_per_s_per_gpu=total,
         tokens_per_s_per_gpu_interval=total_interval,
         output_tokens_per_s_per_gpu=output,
@@ -105,9 +111,21 @@ def _rate_interval(tokens: Mapping[int, float], window: Interval, *, gpus: int, 
     return per_second and per_second.times(metrics.tokens_per_s_per_gpu(sum(taken_s.values()), window, gpus))
 
 
-def _user_interval(tpots_s: Sequence[tuple[float, int]], seed: int) -> Bounds | None:
-    found = percentile_intervals([tpot for tpot, _ in tpots_s], [owner for _, owner in tpots_s], (50,), seed=seed)
-    return Bounds(1 / found[0].high, 1 / found[0].low) if found and found[0].low > 0 else None
+def _inverse_intervals(
+    costs_s: Sequence[tuple[float, int]], percents: Sequence[float], sessions: Sessions | None
+) -> Sequence[Bounds | None]:
+    """Return the intervals of 1 / percentile of what a token costs, from costs with the sessions whose they are."""
+    costs, owners = [cost for cost, _ in costs_s], [owner for _, owner in costs_s]
+    found = percentile_intervals(costs, owners, percents, seed=sessions.seed) if sessions else None
+    return [
+        Bounds(1 / bounds.high, 1 / bounds.low) if bounds and bounds.low > 0 else None
+        for bounds in found or [None] * len(percents)
+    ]
+
+
+def _cost_s(request: RequestResult) -> float | None:
+    """Return what a token of an answer costs from end to end."""
+    return request.latency_s / osl(request) if request.latency_s is not None and osl(request) else None
 
 
 def _interactivity(requests: Sequence[RequestResult]) -> Interactivity | None:

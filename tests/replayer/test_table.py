@@ -92,14 +92,14 @@ def test_numbers_stand_with_their_intervals_where_there_are_sessions_to_tell_the
 
     some, one = rows_of(3), rows_of(1)
 
-    assert some["TTFT, median"] == "0.200 s (0.100 to 0.300)"
-    assert some["p90"] == "0.280 s (0.100 to 0.300)"
+    assert some["TTFT, median"] == "200.0 ms (100.0 to 300.0)"
+    assert some["p90"] == "280.0 ms (100.0 to 300.0)"
     assert some["hit rate"] == "0.0320 (0.0320 to 0.0320)"
     assert some["job latency"] == "11.667 s (5.000 to 20.000)"
     assert some["jobs/h/user"].startswith("480.0 (")
     assert some["jobs/h/user"].endswith(" to 720.0)")
     assert some["intervals"] == "95 %"
-    assert one["TTFT, median"] == "0.100 s"
+    assert one["TTFT, median"] == "100.0 ms"
     assert "intervals" not in one
 
 
