@@ -72,7 +72,11 @@ def test_rates_have_intervals_over_the_sessions_that_moved_the_tokens() -> None:
     """Two sessions at a time, of 1 to 4 requests each, and one that has none answered."""
     requests = [
         make_request_result(
-            session=session, start_s=10.0 + 0.5 * number, latency_s=0.5, ttft_s=0.1 + 0.1 * (session % 3)
+            session=session,
+            start_s=10.0 + session // 2 + 0.25 * number,
+            latency_s=0.25,
+            ttft_s=0.05 + 0.05 * (session % 3),
+            completion_tokens=2 + session % 5,
         )
         for session in range(20)
         for number in range(1 + session % 4)
@@ -82,8 +86,12 @@ def test_rates_have_intervals_over_the_sessions_that_moved_the_tokens() -> None:
 
     rates = token_rates_of(WINDOW, requests, gpus=1, sessions=sessions)
 
+    reached = rates.interactivity_per_s
+    assert reached is not None
     for value, bounds in (
         (rates.tokens_per_s_per_user, rates.tokens_per_s_per_user_interval),
+        (reached.p50, rates.interactivity_p50_interval_per_s),
+        (reached.p90, rates.interactivity_p90_interval_per_s),
         (rates.tokens_per_s_per_gpu, rates.tokens_per_s_per_gpu_interval),
         (rates.output_tokens_per_s_per_gpu, rates.output_tokens_per_s_per_gpu_interval),
         (rates.fresh_tokens_per_s_per_gpu, rates.fresh_tokens_per_s_per_gpu_interval),
