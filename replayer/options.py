@@ -11,6 +11,7 @@ from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
+from rotoscope.replayer.load.mix import Share
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.tokens import Vocabulary
@@ -41,6 +42,8 @@ class ReplayOptions:
     """Whether a few small requests before the run try the server."""
     sessions: int | None = None
     """None performs each trace once, or as many as there is time for."""
+    mix: tuple[Share, ...] | None = None
+    """Of which traces more sessions are, all traces in their order; None deals all of them in turn."""
     duration_s: float | None = None
     """After which no session is let in; those in flight end."""
     concurrency: int | None = None
@@ -115,6 +118,10 @@ class ReplayOptions:
             raise UnusableInput(f"the duration must be more than 0 seconds, not {self.duration_s}")
         if self.arrivals is not None and (self.rate_per_h is None or self.recorded_starts_s is not None):
             raise UnusableInput("arrivals are spread at a rate: give one")
+        if self.mix and self.sessions is None and self.duration_s is None:
+            raise UnusableInput("a mix performs traces as often as there are sessions: say how many, or for how long")
+        if self.mix and self.recorded_starts_s is not None:
+            raise UnusableInput("expected a mix or recorded starts, not both: these say which trace starts when")
         if not self.is_open_loop:
             return
         if self.rate_per_h is not None and not 0 < self.rate_per_h < inf:

@@ -53,6 +53,8 @@ class Setup:
     """At which sessions were let in; None in a closed loop, and where it is the recorded one."""
     arrivals: str | None = None
     """How they were spread in time; None in a closed loop."""
+    mix: tuple[float, ...] | None = None
+    """Weights of the paths that were given; None dealt all traces in turn."""
     duration_s: float | None = None
     """After which no session was let in."""
     ramp_s: float = 0.0
@@ -96,6 +98,7 @@ def setup_of(
         concurrency=None if options.is_open_loop else options.concurrency or 1,
         rate_per_h=options.rate_per_h,
         arrivals=options.arrivals_named,
+        mix=tuple(share.weight for share in options.mix) if options.mix else None,
         duration_s=options.duration_s,
         ramp_s=options.ramp_s,
         gap_scale=options.gaps.scale,

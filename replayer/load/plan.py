@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.draws import generator
+from rotoscope.replayer.load.mix import mixed
 from rotoscope.replayer.load.recorded import recorded_arrivals
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR
 from rotoscope.replayer.options import ReplayOptions
@@ -43,6 +44,11 @@ class LoadPlan:
 
 def plan_load(options: ReplayOptions, *, traces: int) -> LoadPlan:
     """Return the plan of a replay of so many traces: each once, unless the options say how many or how long."""
+    plan = _plan_times(options, traces)
+    return replace(plan, numbers=mixed(options.mix, plan.sessions)) if options.mix else plan
+
+
+def _plan_times(options: ReplayOptions, traces: int) -> LoadPlan:
     sessions, duration_s = options.sessions, options.duration_s
     if options.recorded_starts_s is not None:
         return recorded_loop(

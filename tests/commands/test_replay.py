@@ -115,6 +115,22 @@ def test_answers_within_limits_are_counted(run: Run) -> None:
     assert "choose of ttft, itl, tpot, latency" in wrong.err
 
 
+def test_a_mix_gives_paths_their_weights(run: Run) -> None:
+    save(make_trace(turns=1), Path("other.trace.json"))
+    with completions_in_a_thread(perfect) as server:
+        ended = run(
+            "run.trace.json", "other.trace.json", "--url", server.url, "--mix", "1:3", "--sessions", "8", "--json"
+        )
+        wrong = run("run.trace.json", "--url", server.url, "--mix", "1:3", "--sessions", "8")
+
+    summary = json.loads(ended.out)
+    assert summary["setup"]["mix"] == [1.0, 3.0]
+    assert summary["sessions"]["ok"] == 8
+    assert summary["requests"]["planned"] == summary["requests"]["ok"] == 2 * 2 + 6
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "a weight for each of the 1 paths, not 2" in wrong.err
+
+
 def test_json_is_the_summary_as_it_stands_in_the_file(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
         ended = run("run.trace.json", "--url", server.url, "--json", "-o", "there")

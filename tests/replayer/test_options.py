@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from rotoscope.replayer.load.arrivals import POISSON
+from rotoscope.replayer.load.mix import Share
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.traces import UnusableInput
 
@@ -27,6 +28,8 @@ from rotoscope.traces import UnusableInput
         ({"recorded_starts_s": (0.0,), "concurrency": 1}, "planned starts or a concurrency, not both"),
         ({"recorded_starts_s": (0.0,), "rate_per_h": 0.0}, "rate must be more than 0"),
         ({"recorded_starts_s": (0.0,), "rate_per_h": 1.0, "arrivals": POISSON}, "at a rate: give one"),
+        ({"mix": (Share(1, 2.0),)}, "a mix performs traces as often as there are sessions"),
+        ({"mix": (Share(1, 2.0),), "sessions": 1, "recorded_starts_s": (0.0,)}, "a mix or recorded starts, not both"),
         ({"gpus": -1}, "gpus must be at least 1"),
         ({"timeout_s": 0.0}, "timeout must be more than 0"),
         ({"timeout_s": float("nan")}, "timeout must be more than 0"),

@@ -51,7 +51,7 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson", "recorded", "gamma:0.5", "gamma:1e-05"])
 def test_an_open_loop_is_told_in_few_words(results: Path, arrivals: str) -> None:
-    setup = asdict(make_setup(concurrency=None, rate_per_h=720.0, arrivals=arrivals))
+    setup = asdict(make_setup(concurrency=None, rate_per_h=720.0, arrivals=arrivals, mix=(3.0, 1.0)))
     content = json.loads((results / "summary.json").read_text())
 
     def found(arrivals: str) -> bool:

@@ -40,6 +40,10 @@ def replay(
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
     ] = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(help="Weights of the paths, such as 3:1; so many of the sessions perform one of their traces."),
+    ] = None,
     duration: Annotated[
         float | None,
         typer.Option(help="Let no session in after so many seconds; those in flight end.", metavar="S", min=0),
@@ -114,6 +118,7 @@ def replay(
         from rotoscope.keys import api_key_in
         from rotoscope.replayer.limits import Limits
         from rotoscope.replayer.load.arrivals import Arrivals
+        from rotoscope.replayer.load.mix import Share, parse_weights
         from rotoscope.replayer.load.rate import rate_per_h
         from rotoscope.replayer.load.recorded import recorded_starts_s
         from rotoscope.replayer.options import ReplayOptions
@@ -147,7 +152,13 @@ def replay(
         api_key=api_key_in(api_key_env),
         folder=output,
     )
-    traces = open_traces(paths)
+    if mix is None:
+        traces = open_traces(paths)
+    else:
+        weights = parse_weights(mix, paths=len(paths))
+        groups = [open_traces([path]) for path in paths]
+        shares = tuple(Share(len(group), weight) for group, weight in zip(groups, weights, strict=True))
+        options, traces = replace(options, mix=shares), [one for group in groups for one in group]
     if arrivals == "recorded":
         options = replace(options, recorded_starts_s=recorded_starts_s(traces))
     if assume_growth:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
+from rotoscope.replayer.load.mix import Share, mixed
 from rotoscope.replayer.load.plan import MOST_SESSIONS, LoadPlan, closed_loop, open_loop, plan_load, recorded_loop
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.traces import UnusableInput
@@ -115,6 +117,15 @@ def test_recorded_starts_make_the_loop_open() -> None:
     options = ReplayOptions(url="http://127.0.0.1:1", recorded_starts_s=RECORDED_S, rate_per_h=360.0, seed=5)
 
     assert plan_load(options, traces=100) == recorded_loop(RECORDED_S, rate_per_h=360.0, seed=5)
+
+
+def test_a_mix_says_which_traces_and_leaves_the_times() -> None:
+    without = ReplayOptions(url="http://127.0.0.1:1", rate_per_h=60.0, sessions=8)
+    shares = (Share(1, 3.0), Share(2, 1.0))
+    plan = plan_load(replace(without, mix=shares), traces=3)
+
+    assert plan.starts_s == plan_load(without, traces=3).starts_s
+    assert plan.numbers == mixed(shares, 8)
 
 
 def test_a_rate_makes_the_loop_open() -> None:
