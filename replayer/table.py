@@ -64,7 +64,7 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
 def _load(setup: Setup) -> str:
     if setup.arrivals is None:
         return f"concurrency {setup.concurrency}"
-    return f"{setup.arrivals} arrivals" + (f", {setup.rate_per_h:,.6g}/h" if setup.rate_per_h else "")
+    return f"{setup.arrivals} arrivals" + (f", {setup.rate_per_h:,.10g}/h" if setup.rate_per_h else "")
 
 
 def _end(summary: Summary) -> str:

@@ -80,6 +80,8 @@ def test_an_open_loop_is_told_with_its_rate_and_lag() -> None:
     summary = replace(summary_of([REQUEST], late), setup=setup)
 
     assert ("sessions", "2 of 2 done", "of 1 trace, gamma:0.5 arrivals, 720/h") in list(outcome_rows(summary))
+    many = replace(summary, setup=replace(setup, arrivals="poisson", rate_per_h=3_600_000.0))
+    assert ("sessions", "2 of 2 done", "of 1 trace, poisson arrivals, 3,600,000/h") in list(outcome_rows(many))
     assert ("schedule lag, ms", "2.5", "2.5", "2.5", "2.5", "2.5") in list(distribution_rows(summary))
 
 
