@@ -1,4 +1,4 @@
-"""Stop what runs at the first SIGINT or SIGTERM, in an orderly way; the second one ends the process as usual."""
+"""Stop what runs at the first SIGINT or SIGTERM, in an orderly way; a later one ends the process as usual."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 
+AGAIN_AFTER_S = 0.5
+"""What comes sooner is the same interruption: `timeout` of coreutils sends its signal twice, to the process and its group."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-async def until_interrupted(work: Coroutine[object, object, None]) -> bool:
-    """Run `work` to its end and return False; on a signal cancel it, wait until it has cleaned up and return True."""
+async def until_interrupted(work: Coroutine[object, object, None], *, again_after_s: float = AGAIN_AFTER_S) -> bool:
+    """Run `work` to its end and return False; on a signal cancel it, wait until it has cleaned up and return True.
+
+    Another signal ends the process as usual once `again_after_s` seconds have passed since the first.
+    """
     interrupted = False
 
     def interrupt() -> None:
@@ -21,7 +26,7 @@ async def until_interrupted(work: Coroutine[object, object, None]) -> bool:
         task.cancel()
 
     task = asyncio.ensure_future(work)
-    with _on_first_signal(interrupt):
+    with _on_first_signal(interrupt, again_after_s):
         try:
             await task
         except asyncio.CancelledError:
@@ -31,7 +36,7 @@ async def until_interrupted(work: Coroutine[object, object, None]) -> bool:
 
 
 @contextmanager
-def _on_first_signal(act: Callable[[], None]) -> Iterator[None]:
+def _on_first_signal(act: Callable[[], None], again_after_s: float) -> Iterator[None]:
     """Call `act` at the first signal; outside the main thread there are none."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -44,13 +49,19 @@ def _on_first_signal(act: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
 
-    def first() -> None:
-        restore()
-        act()
+    timer: asyncio.TimerHandle | None = None
+
+    def heard() -> None:
+        nonlocal timer
+        if timer is None:
+            timer = loop.call_later(again_after_s, restore)
+            act()
 
     for number in _SIGNALS:
-        loop.add_signal_handler(number, first)
+        loop.add_signal_handler(number, heard)
     try:
         yield
     finally:
+        if timer is not None:
+            timer.cancel()
         restore()

@@ -38,7 +38,25 @@ async def test_a_signal_cancels_the_work_and_waits_for_its_cleaning_up(number: s
 
 
 @in_event_loop
-async def test_handlers_are_as_before_afterwards_and_from_the_first_signal_on() -> None:
+async def test_a_signal_that_comes_twice_interrupts_once() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            heard = loop.create_future()
+            loop.call_soon(os.kill, os.getpid(), signal.SIGTERM)
+            loop.call_soon(loop.call_soon, heard.set_result, None)
+            await heard
+
+    assert await until_interrupted(work(), again_after_s=3600.0) is True
+
+
+@in_event_loop
+async def test_handlers_are_as_before_afterwards_and_soon_after_the_first_signal() -> None:
+    loop = asyncio.get_running_loop()
     before = signal.getsignal(signal.SIGTERM)
     within: list[object] = []
 
@@ -47,9 +65,12 @@ async def test_handlers_are_as_before_afterwards_and_from_the_first_signal_on() 
         try:
             await asyncio.Event().wait()
         finally:
+            later = loop.create_future()
+            loop.call_later(0.0, later.set_result, None)
+            await later
             within.append(signal.getsignal(signal.SIGTERM))
 
-    await until_interrupted(work())
+    await until_interrupted(work(), again_after_s=0.0)
 
     assert within == [before]
     assert signal.getsignal(signal.SIGTERM) == before
