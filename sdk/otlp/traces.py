@@ -44,13 +44,14 @@ from rotoscope.traces.formats.fields import derived_id
 from rotoscope.traces.formats.source import Source
 from rotoscope.traces.journal import JournalHeader, JournalRecord
 from rotoscope.traces.journal_files import JournalWriter
-from rotoscope.traces.model import Call, ParallelStart, Trace, TraceEvent
+from rotoscope.traces.model import MAX_MILLISECONDS, Call, ParallelStart, Trace, TraceEvent
 from rotoscope.traces.publish_ids import CorpusIds, random_ids, rekeyed
 from rotoscope.traces.validation import validate
 
 logger = logging.getLogger(__name__)
 
 FORMAT = "otlp"
+_MS_A_YEAR = 365.25 * 24 * 3600e3
 
 Placed: TypeAlias = tuple[ModelCall, Line, str]
 """A call with its line and the innermost agent's span."""
@@ -90,7 +91,17 @@ def _members(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
     ]
 
 
+def _check_times(spans: Sequence[Span]) -> None:
+    """Raise TraceError where spans are further apart than times of a trace may be, as where one has no real clock."""
+    times = [time for span in spans for time in (span.start_ns, span.end_ns) if time is not None]
+    apart_ms = (max(times, default=0) - min(times, default=0)) / 1e6
+    if apart_ms > MAX_MILLISECONDS:
+        years = apart_ms / _MS_A_YEAR
+        raise TraceError(f"expected times in nanoseconds since 1970, found spans {years:.0f} years apart")
+
+
 def _members_of_others(spans: Sequence[Span], fidelity: Fidelity) -> list[Member]:
+    _check_times(spans)
     parents = find_parents(spans, fidelity)
     folded = fold_calls(spans, parents)
     fidelity.note(aspects.DOUBLES, folded.doubles)

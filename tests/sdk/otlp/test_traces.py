@@ -185,6 +185,15 @@ def test_a_file_without_calls_is_refused() -> None:
         members_of(file_of(chat(None, None, at=(0, 1))))
 
 
+def test_a_file_in_which_one_clock_is_that_of_nobody_is_refused() -> None:
+    last = chat(12, 1, at=(0, 40 * 365 * 24 * 3600))
+
+    with pytest.raises(
+        TraceError, match=r"^spans.json: expected times in nanoseconds since 1970, found spans 40 years"
+    ):
+        members_of(file_of(*chain(), last))
+
+
 @pytest.mark.parametrize("name", ["otlp", "otlp-protobuf"])
 @pytest.mark.parametrize("several", [False, True])
 def test_spans_that_were_made_of_traces_are_those_traces_again(name: str, several: bool) -> None:
