@@ -2,11 +2,22 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from examples.programs import interruptible, run_command
+from examples.programs import interruptible, run_command, signals_kept
 from rotoscope.traces.errors import UnusableInput
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_in_a_shell() -> Iterator[None]:
+    """Handle signals as usual, also where whoever runs the tests ignores some."""
+    with signals_kept():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
