@@ -91,7 +91,7 @@ class _Ending:
     def handle_event(self, event: events.Event) -> Iterator[Any]:
         try:
             yield from self._layer.handle_event(event)
-        except Exception:
+        except Exception:  # mitmproxy logs it and leaves the client waiting
             yield commands.CloseConnection(self._client)  # and with it those to servers
             raise
 

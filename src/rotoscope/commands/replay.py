@@ -13,8 +13,10 @@ from rotoscope.loading import loading
 from rotoscope.options import AssumeGrowth, BlockSize, KeyVariable, Model
 
 if TYPE_CHECKING:
+    from rotoscope.replayer.load.mix import Share
     from rotoscope.replayer.options import ReplayOptions
     from rotoscope.replayer.summary import Summary
+    from rotoscope.traces.formats.recognise import LabelledTrace
     from rotoscope.traces.model import Trace
 
 
@@ -118,14 +120,12 @@ def replay(
         from rotoscope.keys import api_key_in
         from rotoscope.replayer.limits import Limits
         from rotoscope.replayer.load.arrivals import Arrivals
-        from rotoscope.replayer.load.mix import Share, parse_weights
         from rotoscope.replayer.load.rate import rate_per_h
         from rotoscope.replayer.load.recorded import recorded_starts_s
         from rotoscope.replayer.options import ReplayOptions
         from rotoscope.replayer.schedule import Gaps
         from rotoscope.replayer.tokens import Vocabulary
         from rotoscope.traces.assume_growth import assume_growth_of
-        from rotoscope.traces.formats.recognise import open_traces
 
     options = ReplayOptions(
         url=url,
@@ -152,13 +152,8 @@ def replay(
         api_key=api_key_in(api_key_env),
         folder=output,
     )
-    if mix is None:
-        traces = open_traces(paths)
-    else:
-        weights = parse_weights(mix, paths=len(paths))
-        groups = [open_traces([path]) for path in paths]
-        shares = tuple(Share(len(group), weight) for group, weight in zip(groups, weights, strict=True))
-        options, traces = replace(options, mix=shares), [one for group in groups for one in group]
+    traces, shares = _opened(paths, mix)
+    options = replace(options, mix=shares)
     if arrivals == "recorded":
         options = replace(options, recorded_starts_s=recorded_starts_s(traces))
     if assume_growth:
@@ -167,6 +162,20 @@ def replay(
     summary = _run([opened.trace for opened in traces], options)
     _print(summary, as_json=as_json)
     raise typer.Exit(summary.exit_code)
+
+
+def _opened(paths: list[str], mix: str | None) -> tuple[list[LabelledTrace], tuple[Share, ...] | None]:
+    """Return the traces of all paths, and the weights of their paths where they have any."""
+    with loading():
+        from rotoscope.replayer.load.mix import Share, parse_weights
+        from rotoscope.traces.formats.recognise import open_traces
+
+    if mix is None:
+        return open_traces(paths), None
+    weights = parse_weights(mix, paths=len(paths))
+    groups = [open_traces([path]) for path in paths]
+    shares = tuple(Share(len(group), weight) for group, weight in zip(groups, weights, strict=True))
+    return [one for group in groups for one in group], shares
 
 
 def _run(traces: list[Trace], options: ReplayOptions) -> Summary:
