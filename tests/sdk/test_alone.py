@@ -270,8 +270,9 @@ def test_agents_that_run_at_once_are_runs_of_their_own_whose_traces_are_written_
     async def main() -> None:
         await asyncio.gather(*(ask(times) for times in (1, 2, 3)))
 
-    with recorded_alone(tmp_path):
+    with recorded_alone(tmp_path) as recording:
         asyncio.run(main())
+        recording.flush(60.0)  # the end of recording would write itself what is not written by then
 
     assert sorted(len(list(trace.calls())) for trace in traces_in(tmp_path)) == [1, 2, 3]
     assert {record.threadName for record in caplog.records if "tokens" in record.message} == {"rotoscope-writing"}
