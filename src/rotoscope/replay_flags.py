@@ -1,0 +1,136 @@
+"""The options that every command has which replays: how the server is asked, what is replayed, how it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rotoscope.loading import loading
+from rotoscope.options import AssumeGrowth, BlockSize, KeyVariable, Model
+
+if TYPE_CHECKING:
+    from rotoscope.replayer.load.mix import Share
+    from rotoscope.replayer.options import ReplayOptions
+    from rotoscope.traces.formats.recognise import LabelledTrace
+
+TracePaths = Annotated[
+    list[str],
+    typer.Argument(help="Trace files or folders, ours or foreign; all of them are replayed.", metavar="PATH"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayFlags:
+    """One field an option."""
+
+    model: Model = None
+    engine: Annotated[
+        str | None, typer.Option(help="What runs behind the URL, if the server does not say it.", metavar="NAME")
+    ] = None
+    api: Annotated[
+        str,
+        typer.Option(
+            help="completions, generate (token ids), chat, responses, messages (words); auto: the first it takes.",
+            metavar="NAME",
+        ),
+    ] = "auto"
+    assume_growth: AssumeGrowth = False
+    mix: Annotated[
+        str | None,
+        typer.Option(help="Weights of the paths, such as 3:1; so many of the sessions perform one of their traces."),
+    ] = None
+    duration: Annotated[
+        float | None,
+        typer.Option(help="Let no session in after so many seconds; those in flight end.", metavar="S", min=0),
+    ] = None
+    ramp: Annotated[
+        float, typer.Option(help="Seconds over which the first sessions start, at random times.", metavar="S", min=0)
+    ] = 0.0
+    seed: Annotated[int, typer.Option(help="Seed of the random token ids and of the times of starts.")] = 0
+    goodput: Annotated[
+        str | None,
+        typer.Option(
+            help="Count answers within these limits in seconds, of ttft, itl, tpot, latency: ttft:2,itl:0.05.",
+            metavar="LIMITS",
+        ),
+    ] = None
+    gpus: Annotated[int | None, typer.Option(help="GPUs behind the server, for jobs/h/GPU.", min=1)] = None
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Engine profile of the optimum; a simulator's own, else the widest, if not given."),
+    ] = None
+    block_size: BlockSize = None
+    vocab: Annotated[
+        str | None, typer.Option(help="Token ids to use, LOW to HIGH - 1; asked of the server.", metavar="LOW:HIGH")
+    ] = None
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help="Its tokenizer.json or .tiktoken, for words, if the server has no /tokenize.", metavar="FILE"
+        ),
+    ] = None
+    timeout: Annotated[float, typer.Option(help="Longest silence of the server in seconds.")] = 600.0
+    gap_scale: Annotated[float, typer.Option(help="Factor on the time of tools and waits.", min=0)] = 1.0
+    gap_cap: Annotated[float | None, typer.Option(help="Longest gap between answer and next request, s.", min=0)] = None
+    no_gaps: Annotated[bool, typer.Option("--no-gaps", help="Do not wait for tools and people.")] = False
+    preflight: Annotated[bool, typer.Option(help="Try the server with a few small requests first.")] = True
+    api_key_env: KeyVariable = None
+
+    def options(self, url: str) -> ReplayOptions:
+        """Return what a replay is told by these; the mix is known once the paths are opened."""
+        with loading():
+            from rotoscope.keys import api_key_in
+            from rotoscope.replayer.limits import Limits
+            from rotoscope.replayer.options import ReplayOptions
+            from rotoscope.replayer.schedule import Gaps
+            from rotoscope.replayer.tokens import Vocabulary
+
+        return ReplayOptions(
+            url=url,
+            model=self.model,
+            engine=self.engine,
+            api=self.api,
+            preflight=self.preflight,
+            duration_s=self.duration,
+            ramp_s=self.ramp,
+            seed=self.seed,
+            limits=None if self.goodput is None else Limits.parse(self.goodput),
+            gpus=self.gpus,
+            profile=self.profile,
+            block_size=self.block_size,
+            vocabulary=Vocabulary.parse(self.vocab) if self.vocab else None,
+            tokenizer=self.tokenizer,
+            timeout_s=self.timeout,
+            gaps=Gaps(scale=0.0 if self.no_gaps else self.gap_scale, cap_s=self.gap_cap),
+            api_key=api_key_in(self.api_key_env),
+        )
+
+    def opened(
+        self, paths: list[str], say: Callable[[str], None]
+    ) -> tuple[list[LabelledTrace], tuple[Share, ...] | None]:
+        """Return the traces of all paths, and the weights of their paths where there is a mix."""
+        with loading():
+            from rotoscope.traces.assume_growth import assume_growth_of
+
+        traces, shares = _opened(paths, self.mix)
+        if self.assume_growth:
+            traces, said = assume_growth_of(traces)
+            say(said)
+        return traces, shares
+
+
+def _opened(paths: list[str], mix: str | None) -> tuple[list[LabelledTrace], tuple[Share, ...] | None]:
+    with loading():
+        from rotoscope.replayer.load.mix import Share, parse_weights
+        from rotoscope.traces.formats.recognise import open_traces
+
+    if mix is None:
+        return open_traces(paths), None
+    weights = parse_weights(mix, paths=len(paths))
+    groups = [open_traces([path]) for path in paths]
+    shares = tuple(Share(len(group), weight) for group, weight in zip(groups, weights, strict=True))
+    return [one for group in groups for one in group], shares
