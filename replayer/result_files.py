@@ -6,7 +6,7 @@ The types are those of the classes that are written, made strict; a string field
 from __future__ import annotations
 
 import types
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -25,7 +25,7 @@ from rotoscope.replayer.results import (
     RequestResult,
     SessionResult,
 )
-from rotoscope.replayer.summary import Summary
+from rotoscope.replayer.summary import NOT_WRITTEN, Summary
 from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import FileFindings
@@ -58,7 +58,7 @@ _STRINGS: dict[str, Any] = {
 }
 _PUBLIC = ("model", "engine", "error_type", "error_code", "salt")
 """Names that a server or a person chose."""
-_NOT_WRITTEN = {Summary: {"request_results", "optimal_tokens"}}
+_VERSIONS = range(1, FORMAT_VERSION + 1)
 
 
 def check_lines(data: bytes, findings: FileFindings, census: Census, *, kind: type) -> None:
@@ -70,7 +70,8 @@ def check_lines(data: bytes, findings: FileFindings, census: Census, *, kind: ty
         parsed = parsed_or_found(line, findings, line=number)
         if parsed is None or not check_type(allowed(kind), parsed.value, findings, line=number):
             continue
-        if orjson.dumps(parsed.value) != line or list(parsed.value) != [one.name for one in fields(kind)]:
+        in_order = [one.name for one in fields(kind) if one.name in parsed.value]
+        if orjson.dumps(parsed.value) != line or list(parsed.value) != in_order:
             findings.add(NOT_OUR_BYTES, line=number)
         check_values(parsed.value, findings, line=number)
         _see_names(parsed.value, findings)
@@ -84,8 +85,8 @@ def check_summary(data: bytes, findings: FileFindings, census: Census) -> None:
         findings.add("expected an object")
         return
     body = dict(parsed.value)
-    if body.pop("format", None) != {"name": FORMAT_NAME, "version": FORMAT_VERSION}:
-        findings.add(f"expected the name {FORMAT_NAME!r} and version {FORMAT_VERSION}", field="format")
+    if body.pop("format", None) not in [{"name": FORMAT_NAME, "version": version} for version in _VERSIONS]:
+        findings.add(f"expected the name {FORMAT_NAME!r} and a version from 1 to {FORMAT_VERSION}", field="format")
         return
     if not check_type(allowed(Summary), body, findings):
         return
@@ -94,7 +95,7 @@ def check_summary(data: bytes, findings: FileFindings, census: Census) -> None:
     check_values(body["setup"], findings)
     check_values(body["duration_s"], findings)
     _see_names(body["setup"], findings)
-    if body["notes"]:
+    if body.get("notes"):
         findings.see("notes to read", f"{len(body['notes'])}-in-summary")
 
 
@@ -113,11 +114,19 @@ def _see_names(values: dict[str, Any], findings: FileFindings) -> None:
 
 @cache
 def allowed(kind: type) -> Any:
-    """Return the strict type of what is written of a class; raise KeyError where the form of a string is not known."""
+    """Return the strict type of what is written of a class; raise KeyError where the form of a string is not known.
+
+    A field with a default may be missing, as it is in results of an older version.
+    """
     hints = get_type_hints(kind, include_extras=True)
-    written = [one.name for one in fields(kind) if one.name not in _NOT_WRITTEN.get(kind, set())]  # type: ignore[arg-type]
-    members = {name: (_strict(hints[name], name), ...) for name in written}
+    hidden = NOT_WRITTEN if kind is Summary else frozenset()
+    written = [one for one in fields(kind) if one.name not in hidden]
+    members = {one.name: (_strict(hints[one.name], one.name), _default(one)) for one in written}
     return create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **members)  # type: ignore[call-overload]
+
+
+def _default(one: Field[Any]) -> Any:
+    return ... if one.default is MISSING and one.default_factory is MISSING else None
 
 
 def _strict(annotation: Any, name: str) -> Any:

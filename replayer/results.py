@@ -2,6 +2,10 @@
 
 `results.jsonl` holds `RequestResult` lines, `sessions.jsonl` `SessionResult` lines, `summary.json` the `Summary`. Nothing of
 them says anything about the machine, the person, the server's address or what anybody wrote.
+
+A version that was not yet released takes new fields; a released one takes none, so that the next field makes the next
+version. Either way a new field has a default that is true of results without it, such as None for "not known": by that
+`reading` and audit take older ones. No field is removed, renamed or given another meaning.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from rotoscope.traces.model import Branch
 from rotoscope.traces.writer import write_all, write_whole
 
 FORMAT_NAME = "rotoscope.results"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""1 has no time to first output token, split of waiting, or identity of corpus and server."""
 
 REQUESTS_FILE = "results.jsonl"
 SESSIONS_FILE = "sessions.jsonl"

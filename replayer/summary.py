@@ -18,6 +18,8 @@ from rotoscope.replayer.token_rates import isl, tpot_s
 from rotoscope.replayer.window import Window, window_of
 
 INTERRUPTED_EXIT_CODE = 130
+NOT_WRITTEN = frozenset({"request_results", "optimal_tokens"})
+"""Fields of a summary that are not part of its file."""
 LARGEST_LAG_S = 0.02
 """99th percentile of the schedule lag, above which latencies are the client's as well."""
 LARGEST_DISAGREEMENT = 0.01
@@ -135,7 +137,8 @@ class Summary:
     def as_dict(self) -> dict[str, object]:
         """Return the content of summary.json."""
         values = asdict(replace(self, request_results=(), optimal_tokens=()))
-        del values["request_results"], values["optimal_tokens"]
+        for name in NOT_WRITTEN:
+            del values[name]
         return {"format": {"name": FORMAT_NAME, "version": FORMAT_VERSION}, **values}
 
 

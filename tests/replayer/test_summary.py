@@ -10,7 +10,7 @@ from replay_doubles import make_request_result, make_session_result, make_setup
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.limits import Limits
-from rotoscope.replayer.results import RequestResult, SessionResult
+from rotoscope.replayer.results import FORMAT_VERSION, RequestResult, SessionResult
 from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.summary import Summary, findings, summarise
 
@@ -215,7 +215,7 @@ def test_an_interrupted_run_has_no_window() -> None:
 def test_the_file_holds_everything_but_the_single_requests() -> None:
     values = json.loads(orjson.dumps(summary_of().as_dict()))
 
-    assert values["format"] == {"name": "rotoscope.results", "version": 1}
+    assert values["format"] == {"name": "rotoscope.results", "version": FORMAT_VERSION}
     assert set(values) == {"format", *Summary.__slots__} - {"request_results", "optimal_tokens"}
     assert values["setup"]["salt"] == "salt"
 
