@@ -1,0 +1,260 @@
+"""One run of sessions against a backend, from what is to be performed to the summary; what the backend is does not matter.
+
+Results are written as they come; an interruption cancels what is in flight and the rest is summed up all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+from rotoscope.replayer.clock import LoopClock
+from rotoscope.replayer.exchange import Backend
+from rotoscope.replayer.interruption import until_interrupted
+from rotoscope.replayer.lanes import Lanes, Progress
+from rotoscope.replayer.load.plan import LoadPlan, plan_load
+from rotoscope.replayer.notes import Notes, Say
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.preflight import NO_IDS
+from rotoscope.replayer.prompting import Prompting
+from rotoscope.replayer.prompts import PromptPlan
+from rotoscope.replayer.results import ResultsFolder, make_folder
+from rotoscope.replayer.schedule import plan_session
+from rotoscope.replayer.server import Server
+from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.session import Part, Performed
+from rotoscope.replayer.setup import Setup, setup_of
+from rotoscope.replayer.summary import Summary, findings, summarise
+from rotoscope.traces.analysis.profiles import EngineProfile
+from rotoscope.traces.errors import RunFailed, UnusableInput
+from rotoscope.traces.model import Call, Trace
+
+Watch: TypeAlias = Callable[[Progress], None]
+
+_NO_TEXT = "answers came whose tokens cannot be sent back as text: later prompts cannot take them up from the cache"
+_WATCH_INTERVAL_S = 0.25
+
+
+class Counted(Protocol):
+    """Tells what a server has counted since the run began."""
+
+    async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
+        """Return it; None where the server does not tell. At least `expected_tokens` prompt tokens are to come."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be performed, whoever serves it."""
+
+    load: LoadPlan
+    traces: Sequence[Trace]
+    parts: Sequence[Part]
+
+    def calls(self) -> list[Call]:
+        """Return the calls of all traces."""
+        return [call for part in self.parts for call in part.calls.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The server of a run and how it is asked."""
+
+    server: Server
+    api: str
+    prompting: Prompting
+    backend: Backend
+    profile: EngineProfile
+    """Of the optimum."""
+    counted: Counted
+
+
+def work_of(traces: Sequence[Trace], options: ReplayOptions, notes: Notes) -> Work:
+    """Return what a replay of these traces performs; raise UnusableInput where that is nothing."""
+    load = plan_load(options, traces=len(traces))
+    traces = traces[: load.numbered]
+    parts = [_part(number, trace, options) for number, trace in enumerate(traces)]
+    if not parts:
+        raise UnusableInput("no trace to replay")
+    if any(trace.outputs == "assumed" for trace in traces):
+        notes.add(
+            "that prompts which grew hold the answer before is assumed where the format of the trace cannot say it"
+        )
+    return Work(load, traces, parts)
+
+
+async def perform_run(
+    work: Work, target: Target, options: ReplayOptions, *, notes: Notes, say: Say, watch: Watch | None
+) -> Summary:
+    """Perform the work in a new folder of results and return the summary, which is in it too."""
+    prompting = target.prompting
+    setup = setup_of(
+        replace(options, api=target.api),
+        target.server,
+        traces=len(work.traces),
+        sessions=work.load.sessions,
+        profile=target.profile,
+        vocabulary=prompting.vocabulary,
+        calibration=prompting.calibration,
+    )
+    plan = PromptPlan(
+        work.traces,
+        seed=setup.seed,
+        salt=setup.salt,
+        sessions=work.load.numbered,
+        vocabulary=prompting.vocabulary,
+        rendering=prompting.rendering,
+    )
+    folder = make_folder(options.folder)
+    say(f"results go to {folder}")
+    with ResultsFolder.opened(folder) as results:
+        run = _Run(setup, plan, work, target=target, results=results, notes=notes)
+        return await run.perform(watch)
+
+
+class _Run:
+    """One run, from its first session to its summary."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        plan: PromptPlan,
+        work: Work,
+        *,
+        target: Target,
+        results: ResultsFolder,
+        notes: Notes,
+    ) -> None:
+        self._setup = setup
+        self._plan = plan
+        self._work = work
+        self._target = target
+        self._results = results
+        self._notes = notes
+        self._without_ids = 0
+        self._lanes = Lanes(
+            plan,
+            work.parts,
+            load=work.load,
+            backend=target.backend,
+            clock=LoopClock(),
+            results=results,
+            on_request=self._on_request,
+            simulated=setup.simulated,
+        )
+        self._note_first(target.prompting)
+
+    async def perform(self, watch: Watch | None) -> Summary:
+        """Perform all sessions and write the summary; what was measured before an early end is summed up too."""
+        try:
+            with _without_pauses():
+                async with _watched(self._lanes, watch):
+                    interrupted = await until_interrupted(self._lanes.perform())
+            duration_s = self._lanes.progress().elapsed_s
+            used = sum(one.prompt_tokens or 0 for one in self._lanes.requests)
+            counted = None if interrupted else await self._target.counted.growth(expected_tokens=used)
+        except BaseException:  # an interruption too: what was measured by then is worth its summary
+            with suppress(RunFailed):
+                self._sum_up(interrupted=True, duration_s=self._lanes.progress().elapsed_s)
+            raise
+        return self._sum_up(interrupted=interrupted, duration_s=duration_s, counted=counted)
+
+    def _note_first(self, prompting: Prompting) -> None:
+        """Count what was asked before the run, to try the server, among what it may have in its cache."""
+        first = prompting.first
+        if first is not None:
+            self._lanes.sent.add_first(prompting.first_ids, sent_s=first.sent_s, first_token_s=first.first_token_s)
+
+    def _on_request(self, performed: Performed) -> None:
+        result = performed.result
+        if result.failure:
+            self._notes.hear(result.failure, "")
+        if result.status == "ok" and result.planned_completion_tokens and not performed.has_ids:
+            self._without_ids += 1
+            self._notes.add(_NO_TEXT if self._setup.words else NO_IDS)
+
+    def _sum_up(self, *, interrupted: bool, duration_s: float, counted: Growth | None = None) -> Summary:
+        lanes = self._lanes
+        has_end = self._setup.duration_s is not None
+        planned = lanes.let_in if has_end else self._setup.sessions
+        summary = summarise(
+            self._setup,
+            requests=lanes.requests,
+            optimal_tokens=lanes.sent.optimal_tokens(lanes.requests, self._target.profile),
+            sessions=lanes.sessions,
+            planned_sessions=planned,
+            planned_requests=_planned_requests(self._work.parts, self._work.load.numbers[:planned]),
+            without_ids=self._without_ids,
+            interrupted=interrupted,
+            duration_s=duration_s,
+            in_flight_at_end=lanes.in_flight_at_end if has_end else None,
+            counted=counted,
+        )
+        for text in (*_findings_of_tokens(self._plan), *findings(summary)):
+            self._notes.add(text)
+        summary = replace(summary, notes=self._notes.kept)
+        self._results.write_summary(summary.as_dict())
+        return summary
+
+
+def _part(number: int, trace: Trace, options: ReplayOptions) -> Part:
+    calls = {call.call: call for call in trace.calls()}
+    if not calls:
+        raise UnusableInput(f"trace {number + 1} has no call to replay")
+    return Part(calls, plan_session(trace, options.gaps))
+
+
+def _planned_requests(parts: Sequence[Part], sessions: Sequence[int]) -> int:
+    return sum(len(parts[number % len(parts)].calls) for number in sessions)
+
+
+def _findings_of_tokens(plan: PromptPlan) -> list[str]:
+    found = []
+    if plan.crowded:
+        found.append(f"{plan.crowded} streams need more than one token to part: the vocabulary is small")
+    if plan.too_short:
+        found.append(f"{plan.too_short} prompts are longer than recorded: the server's template and a word are longer")
+    if plan.lost_tokens:
+        found.append(
+            f"{plan.lost_tokens} prompt tokens cannot be shared as recorded: the server's template is in the way"
+        )
+    if plan.unseparated:
+        found.append(
+            f"{plan.unseparated} streams went on like another one where they should part: "
+            "usually the server answered a repeated prompt as before"
+        )
+    return found
+
+
+@contextmanager
+def _without_pauses() -> Iterator[None]:
+    """Spare the garbage collector what was there before the run: looking through it stops all sessions for 70 ms."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@asynccontextmanager
+async def _watched(lanes: Lanes, watch: Watch | None) -> AsyncIterator[None]:
+    """Tell the progress now and then, and once at the end."""
+    if watch is None:
+        yield
+        return
+    task = asyncio.create_task(_watch(lanes, watch))
+    try:
+        yield
+    finally:
+        task.cancel()
+        watch(lanes.progress())
+
+
+async def _watch(lanes: Lanes, watch: Watch) -> None:
+    while True:
+        watch(lanes.progress())
+        await asyncio.sleep(_WATCH_INTERVAL_S)

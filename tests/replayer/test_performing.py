@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from event_loops import in_jumping_loop
+from replay_doubles import VOCABULARY, VirtualServer
+
+from rotoscope.replayer.notes import Notes
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
+from rotoscope.replayer.prompting import Prompting
+from rotoscope.replayer.rendering import TOKEN_LISTS
+from rotoscope.replayer.schedule import NO_GAPS
+from rotoscope.replayer.server import Server
+from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.summary import Summary
+from rotoscope.testing import make_trace
+from rotoscope.traces import Trace, UnusableInput
+from rotoscope.traces.analysis.profiles import profile_named
+
+
+class Counts:
+    """What a server has counted, and how many prompt tokens it was told to have counted by then."""
+
+    def __init__(self) -> None:
+        self.expected_tokens = 0
+
+    async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
+        self.expected_tokens = expected_tokens
+        return Growth(
+            family="vllm",
+            unit="tokens",
+            restarted=False,
+            prompt=float(expected_tokens),
+            cached=0.0,
+            external_cached=None,
+            output_tokens=None,
+            preemptions=None,
+        )
+
+
+async def performed(
+    traces: list[Trace],
+    folder: Path,
+    *,
+    server: VirtualServer | None = None,
+    counts: Counts | None = None,
+    watch: Watch | None = None,
+    **options: Any,
+) -> Summary:
+    given = ReplayOptions(url="http://127.0.0.1:1", gaps=NO_GAPS, folder=folder, **options)
+    notes = Notes(lambda text: None)
+    target = Target(
+        server=Server("m", simulated=True),
+        api="completions",
+        prompting=Prompting(TOKEN_LISTS, VOCABULARY),
+        backend=server or VirtualServer(),
+        profile=profile_named("token"),
+        counted=counts or Counts(),
+    )
+    work = work_of(traces, given, notes)
+    return await perform_run(work, target, given, notes=notes, say=lambda text: None, watch=watch)
+
+
+@in_jumping_loop
+async def test_whatever_answers_all_sessions_are_performed_and_summed_up(tmp_path: Path) -> None:
+    server, counts = VirtualServer(), Counts()
+
+    summary = await performed([make_trace(turns=3)], tmp_path, server=server, counts=counts, sessions=4, concurrency=2)
+
+    assert (summary.sessions.ok, summary.requests.ok) == (4, 12)
+    assert server.most_in_flight == 2
+    assert summary.setup.simulated
+    assert summary.job_latency_s is not None
+    assert summary.counted is not None
+    assert summary.counted.prompt == counts.expected_tokens == summary.cache.prompt_tokens
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert written["requests"]["ok"] == 12
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 12
+
+
+@in_jumping_loop
+async def test_a_run_that_is_cancelled_is_summed_up_as_interrupted(tmp_path: Path) -> None:
+    run = asyncio.create_task(performed([make_trace(turns=3)], tmp_path, sessions=4))
+    await asyncio.sleep(7.5)
+    run.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert json.loads((tmp_path / "summary.json").read_text())["interrupted"]
+
+
+@in_jumping_loop
+async def test_progress_is_told_four_times_a_second_and_at_the_end(tmp_path: Path) -> None:
+    elapsed: list[float] = []
+
+    await performed([make_trace(turns=1)], tmp_path, watch=lambda progress: elapsed.append(progress.elapsed_s))
+
+    assert elapsed[:3] == pytest.approx([0.0, 0.25, 0.5])
+    assert elapsed[-1] == max(elapsed)
+
+
+def test_without_a_trace_there_is_no_work() -> None:
+    with pytest.raises(UnusableInput, match="no trace"):
+        work_of([], ReplayOptions(url="http://127.0.0.1:1"), Notes(lambda text: None))
