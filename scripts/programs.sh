@@ -1,11 +1,11 @@
 #!/bin/sh
 # Install a program that Rotoscope is compared with, or sends to, in a virtual environment of its own.
 #
-#     scripts/programs.sh aiperf|dynamo|phoenix|vllm FOLDER
+#     scripts/programs.sh aiconfigurator|aiperf|dynamo|phoenix|vllm FOLDER
 #
 # Versions are those of scripts/programs/. Does nothing, and asks no package index, where FOLDER holds them already.
 # What cannot be done is told in one sentence on stderr, with exit code 1; the benchmarks then go on without that program.
-# AIPerf takes 1.2 GB, Phoenix, an open tracing backend, 0.9 GB, and the inference engines, of which each is for one
+# AIPerf takes 1.2 GB, AIConfigurator, from which the simulator has its times of GPUs, 0.9 GB, Phoenix, an open tracing backend, 0.9 GB, and the inference engines, of which each is for one
 # version of Python: vLLM 3.4 GB with PyTorch for processors (PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS name a source of it;
 # PyPI's own is for CUDA and larger), Dynamo 0.7 GB. For the others PYTHON names the Python to use; without it the first
 # that scripts/pythons.sh finds is used.
@@ -24,13 +24,13 @@ fail() {
 }
 
 case "$program" in
-aiperf | phoenix) version="" ;;
+aiconfigurator | aiperf | phoenix) version="" ;;
 dynamo) version=3.12 ;;
 vllm)
     version=3.11
     lists="$lists scripts/programs/vllm-wheel.txt" ;;
 *)
-    fail "expected aiperf, dynamo, phoenix or vllm" ;;
+    fail "expected aiconfigurator, aiperf, dynamo, phoenix or vllm" ;;
 esac
 # shellcheck disable=SC2086
 made_from=$(cat $lists | cksum)

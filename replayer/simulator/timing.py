@@ -3,11 +3,13 @@
 A step of the engine computes some fresh prompt tokens and one output token for each sequence that decodes. It lasts
 
     sum over prompts:  fresh / prefill rate + prefill attention * (sum of the tokens before each fresh token)
-    + decode step at that batch size + decode context * (sum of the tokens behind each decoding sequence)
+    + decode step at that batch size, or the prefill step where prompts are computed and it is longer
+    + decode context * (sum of the tokens behind each decoding sequence)
     + tokens brought back from the host tier * onboard time
 
-so a cached prefix costs nothing to compute but something to look at, as in a real engine. Nothing is computed while
-blocks come back: engines that overlap the two hide part of that time.
+so a cached prefix costs nothing to compute but something to look at, as in a real engine. The weights are read once a
+step, for prompts and decoding sequences together, which is why the two steps are not added up. Nothing is computed
+while blocks come back: engines that overlap the two hide part of that time.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ class Timing:
     """Fresh prompt tokens a second, attention left aside."""
     decode_step_s: tuple[tuple[int, float], ...]
     """(sequences, seconds of a step that gives each one token), by rising batch size; straight lines between."""
+    prefill_step_s: float = 0.0
+    """What a step that computes prompts takes beside their tokens, if decoding does not take longer."""
     prefill_attention_s: float = 0.0
     """For one fresh prompt token to attend to one token before it."""
     decode_context_s: float = 0.0
@@ -48,9 +52,8 @@ class Timing:
         """Return how long a step lasts; `prefill` holds (tokens before, fresh tokens), `contexts` decoding lengths."""
         seconds = sum(self._prefill_s(before, fresh) for before, fresh in prefill)
         seconds += self.onboard_token_s * onboarded_tokens
-        if contexts:
-            seconds += self._decode_s(len(contexts)) + self.decode_context_s * sum(contexts)
-        return seconds
+        seconds += max(self.prefill_step_s if prefill else 0.0, self._decode_s(len(contexts)) if contexts else 0.0)
+        return seconds + self.decode_context_s * sum(contexts)
 
     def _prefill_s(self, before: int, fresh: int) -> float:
         pairs = fresh * before + fresh * (fresh - 1) // 2

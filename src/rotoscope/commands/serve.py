@@ -22,6 +22,9 @@ def serve(
     max_batch: Annotated[int, typer.Option(help="Most requests that run at once.", min=1)] = 16,
     replicas: Annotated[int, typer.Option(help="Engines of this size, each with its own cache.", min=1)] = 1,
     router: Annotated[str, typer.Option(help="What deals requests to replicas: round-robin or kv.")] = "round-robin",
+    timing: Annotated[
+        str, typer.Option(help="Whose times are modelled: llama-server-tiny or qwen3-235b-gb200.")
+    ] = "llama-server-tiny",
     speed: Annotated[str, typer.Option(help="Times faster than modelled; 0 or 'max' does not wait at all.")] = "1",
     seed: Annotated[int, typer.Option(help="Seed of what the model says to requests that name none.")] = 0,
     script: Annotated[
@@ -32,6 +35,7 @@ def serve(
 
     Example: rotoscope serve --port 8000 --blocks 1024 --profile vllm --speed 10
     """
+    from rotoscope.replayer.simulator.constants import timing_named
     from rotoscope.replayer.simulator.model import load_model
     from rotoscope.replayer.simulator.running import serve_until_stopped
     from rotoscope.replayer.simulator.server import SimulatorOptions
@@ -48,6 +52,7 @@ def serve(
         max_batch=max_batch,
         replicas=replicas,
         router=router,
+        timing=timing_named(timing),
         speed=speed_of(speed),
         seed=seed,
     )
