@@ -27,6 +27,8 @@ class Exchange:
     answered_s: float | None = None
     """When the head of the answer arrived."""
     first_token_s: float | None = None
+    first_output_s: float | None = None
+    """When the first event came with anything that is known to be no reasoning."""
     last_token_s: float | None = None
     ended_s: float | None = None
     first_event_tokens: int = 0
@@ -46,8 +48,10 @@ class Exchange:
     completion_tokens: int | None = None
     cached_tokens: int | None = None
 
-    def note_tokens(self, tokens: int, now: float) -> None:
-        """Take note of an event that brought so many tokens."""
+    def note_tokens(self, tokens: int, now: float, *, is_output: bool = False) -> None:
+        """Take note of an event that brought so many tokens, some of which are known to be no reasoning or not."""
+        if is_output and self.first_output_s is None:
+            self.first_output_s = now
         if self.first_token_s is None:
             self.first_token_s = now
             self.first_event_tokens = tokens

@@ -23,8 +23,10 @@ def _read(event: Event) -> Told:
     choice = first_choice(event)
     delta = part(choice, "delta")
     text, reasoning = pieces(delta.get("content")), _reasoning(delta)
+    is_output = bool(text or delta.get("tool_calls") or delta.get("refusal"))
     return Told(
-        tokens=int(bool(text or reasoning or delta.get("tool_calls") or delta.get("refusal"))),
+        tokens=int(is_output or bool(reasoning)),
+        is_output=is_output,
         text=text,
         reasoning=reasoning,
         usage=usage_of(event),
@@ -45,4 +47,6 @@ def _reasoning(delta: Event) -> list[str]:
     return pieces(value)
 
 
-_SKIM = Skim(GOES_ON, re.compile(rb'"delta": ?(' + FLAT_OBJECT + rb")"), _read_deltas)
+_OUTPUT = re.compile(rb'"(?:content|refusal)": ?"(?!")')
+"""Calls of tools are never skimmed."""
+_SKIM = Skim(GOES_ON, re.compile(rb'"delta": ?(' + FLAT_OBJECT + rb")"), _read_deltas, output=_OUTPUT)

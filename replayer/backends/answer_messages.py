@@ -63,8 +63,9 @@ class _Reader:
 
 def _read_delta(delta: Event) -> Told:
     text, reasoning = pieces(delta.get("text")), pieces(delta.get("thinking"))
+    is_output = bool(text or delta.get("partial_json"))
     return Told(
-        tokens=int(bool(text or reasoning or delta.get("partial_json"))), text=text, reasoning=reasoning, skim=_SKIM
+        tokens=int(is_output or bool(reasoning)), is_output=is_output, text=text, reasoning=reasoning, skim=_SKIM
     )
 
 
@@ -75,4 +76,7 @@ def _read_deltas(deltas: list[Event]) -> Told:
     )
 
 
-_SKIM = Skim(f'"type":"{_DELTA}"'.encode(), re.compile(rb'"delta": ?(' + FLAT_OBJECT + rb")"), _read_deltas)
+_OUTPUT = re.compile(rb'"(?:text|partial_json)": ?"(?!")')
+_SKIM = Skim(
+    f'"type":"{_DELTA}"'.encode(), re.compile(rb'"delta": ?(' + FLAT_OBJECT + rb")"), _read_deltas, output=_OUTPUT
+)

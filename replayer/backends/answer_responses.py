@@ -30,10 +30,10 @@ def _read(event: Event) -> Told:
         return Told(error=event)
     delta = pieces(event.get("delta"))
     if kind == _TEXT:
-        return Told(tokens=len(delta), text=delta, skim=_SKIM_TEXT)
+        return Told(tokens=len(delta), is_output=bool(delta), text=delta, skim=_SKIM_TEXT)
     if kind in _REASONING:
         return Told(tokens=len(delta), reasoning=delta, skim=_SKIM_REASONING[kind])
-    return Told(tokens=len(delta) if kind in _OTHER_TOKENS else 0)
+    return Told(tokens=len(delta), is_output=bool(delta)) if kind in _OTHER_TOKENS else Told()
 
 
 def _read_last(response: Event, kind: str) -> Told:
@@ -58,4 +58,7 @@ def _mark(kind: str) -> bytes:
 
 
 _SKIM_TEXT = Skim(_mark(_TEXT), _DELTA, lambda texts: Told(text=pieces(*texts)))
-_SKIM_REASONING = {kind: Skim(_mark(kind), _DELTA, lambda texts: Told(reasoning=pieces(*texts))) for kind in _REASONING}
+_OUTPUT = re.compile(b"|".join(re.escape(kind.encode()) for kind in (_TEXT, *_OTHER_TOKENS)))
+_SKIM_REASONING = {
+    kind: Skim(_mark(kind), _DELTA, lambda texts: Told(reasoning=pieces(*texts)), output=_OUTPUT) for kind in _REASONING
+}

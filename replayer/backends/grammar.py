@@ -44,6 +44,10 @@ class Skim:
     """Takes the list of all groups."""
     newest_only: bool = False
     """Whether each event repeats what those before it brought."""
+    output: re.Pattern[bytes] | None = None
+    """Found where one of them brings more than reasoning; None where nobody can tell, or some has come before.
+
+    Until then, events are read as they arrive, so that the time of the first that does is known."""
     spaced: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +60,8 @@ class Told:
 
     tokens: int = 0
     """How many it brings; 1 for any text without ids."""
+    is_output: bool = False
+    """Whether some of them are known to be no reasoning."""
     ids: Sequence[Any] = ()
     """Not yet checked."""
     text: Sequence[str] = ()

@@ -343,6 +343,59 @@ def test_arguments_of_tools_count_and_are_not_sent_back(dialect: Dialect, delta:
     assert exchange.token_events == 9
 
 
+OUTPUT: dict[str, list[tuple[Dialect, Deltas]]] = {
+    "chat": [(CHAT, lambda text: chat_delta(content=text)), (CHAT, lambda text: chat_delta(refusal=text))],
+    "responses": [
+        (RESPONSES, lambda text: {"type": "response.output_text.delta", "delta": text}),
+        (RESPONSES, lambda text: {"type": "response.refusal.delta", "delta": text}),
+    ],
+    "messages": [(MESSAGES, lambda text: message_delta("text_delta", text=text))],
+}
+FIRST_OUTPUT = [
+    (dialect, delta, output)
+    for dialect, delta in REASONING.values()
+    for _, output in [*OUTPUT[dialect.api], *(some for some in OTHER_TOKENS.values() if some[0] is dialect)]
+]
+
+
+@pytest.mark.parametrize(("dialect", "delta", "output"), FIRST_OUTPUT)
+@pytest.mark.parametrize("compact", [True, False])
+def test_the_first_output_comes_behind_the_reasoning(
+    dialect: Dialect, delta: Deltas, output: Deltas, compact: bool
+) -> None:
+    events = [*dialect.starts, *(delta('"content": "x') for _ in range(30)), *(output("w") for _ in range(30))]
+    batches = [framed(event, compact=compact) for event in [*events, *dialect.ends(60)]]
+    first = len(dialect.starts)
+
+    exchange = read(dialect, *batches)
+
+    assert (exchange.first_token_s, exchange.first_output_s) == (first, first + 30)
+    assert exchange.token_events == 60
+
+
+@given(st.data())
+def test_the_first_output_has_its_time_however_the_answer_is_cut(data: st.DataObject) -> None:
+    dialect, delta, output = data.draw(st.sampled_from(FIRST_OUTPUT))
+    kinds = data.draw(st.lists(st.sampled_from([delta, output]), min_size=1, max_size=12))
+    compact = data.draw(st.booleans())
+    whole = wire([*dialect.starts, *(kind("w") for kind in kinds), *dialect.ends(len(kinds))], compact=compact)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+
+    skimmed, parsed = read(dialect, *pieces), read(dialect, *pieces, on_delivery=lambda tokens: None)
+
+    assert skimmed.first_output_s == parsed.first_output_s
+    assert (parsed.first_output_s is None) == (output not in kinds)
+    assert skimmed.reasoning_text == parsed.reasoning_text
+
+
+@every_dialect
+def test_an_answer_of_ids_may_be_reasoning_for_all_that_is_known(dialect: Dialect) -> None:
+    exchange = read(dialect, wire(dialect.answer(5)))
+
+    assert (exchange.first_output_s is None) == (APIS[dialect.api].prompts != "messages")
+
+
 TRAPS = [
     '"finish_reason":null',
     '"text":"x"',
