@@ -37,6 +37,7 @@ def request_result(
         branch=call.branch,
         start_s=None if exchange.sent_s is None else _seconds(exchange.sent_s - place.run_start_s),
         ttft_s=_seconds(_ttft_s(exchange)),
+        ttfo_s=_seconds(_ttfo_s(exchange)),
         itl_s=_seconds(_itl_s(exchange)),
         latency_s=_seconds(_latency_s(exchange)),
         prompt_tokens=exchange.prompt_tokens,
@@ -94,6 +95,12 @@ def _ttft_s(exchange: Exchange) -> float | None:
     if exchange.sent_s is None or exchange.first_token_s is None:
         return None
     return metrics.ttft_s(exchange.sent_s, exchange.first_token_s)
+
+
+def _ttfo_s(exchange: Exchange) -> float | None:
+    if exchange.sent_s is None or exchange.first_output_s is None:
+        return None
+    return metrics.ttfo_s(exchange.sent_s, exchange.first_output_s)
 
 
 def _itl_s(exchange: Exchange) -> float | None:

@@ -55,6 +55,14 @@ def ttft_s(sent_s: float, first_token_s: float) -> float:
     return first_token_s - sent_s
 
 
+def ttfo_s(sent_s: float, first_output_s: float) -> float:
+    """Return the time to first output token: from sending the request to the first event that brings more than reasoning.
+
+    Source: AIPerf, which counts text and arguments of tools. Without reasoning it is the TTFT.
+    """
+    return first_output_s - sent_s
+
+
 def itl_s(first_token_s: float, last_token_s: float, *, output_tokens: int, first_event_tokens: int) -> float | None:
     """Return the mean inter-token latency of one answer: (t_last - t_first) / (OSL - tokens in the first event).
 

@@ -47,6 +47,8 @@ class RequestResult:
     start_s: float | None
     """When it was sent, from the start of the run."""
     ttft_s: float | None
+    ttfo_s: float | None = None
+    """To the first token that is no reasoning; None where the answer has none, and where the API does not tell."""
     itl_s: float | None
     """Mean over the answer."""
     latency_s: float | None

@@ -99,6 +99,8 @@ class Summary:
     ttft_s: Distribution | None
     ttft_p50_interval_s: Bounds | None
     ttft_p90_interval_s: Bounds | None
+    ttfo_s: Distribution | None = None
+    """Of answers that have a token that is no reasoning, where the API tells which those are."""
     itl_s: Distribution | None
     tpot_s: Distribution | None
     latency_s: Distribution | None
@@ -185,6 +187,7 @@ def summarise(
         ttft_s=_distribution(answered, lambda one: one.ttft_s),
         ttft_p50_interval_s=ttft_p50,
         ttft_p90_interval_s=ttft_p90,
+        ttfo_s=_distribution(answered, lambda one: one.ttfo_s),
         itl_s=_distribution(answered, lambda one: one.itl_s),
         tpot_s=_distribution(answered, tpot_s),
         latency_s=_distribution(answered, lambda one: one.latency_s),

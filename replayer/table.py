@@ -54,6 +54,7 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
     yield from _distribution("  error of ISL", summary.isl_error, "{:,.1f}")
     yield from _distribution("OSL, tokens", summary.osl, "{:,.0f}")
     yield from _distribution("TTFT, ms", summary.ttft_s, "{:,.1f}", scale=1000)
+    yield from _distribution("TTFO, ms", summary.ttfo_s, "{:,.1f}", scale=1000)
     yield from _distribution("ITL, ms", summary.itl_s, "{:,.2f}", scale=1000)
     yield from _distribution("TPOT, ms", summary.tpot_s, "{:,.2f}", scale=1000)
     yield from _distribution("latency, ms", summary.latency_s, "{:,.1f}", scale=1000)

@@ -4,8 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay_doubles import make_request_result
 
-from rotoscope.replayer.measured import Place, session_result
+from rotoscope.replayer.exchange import Exchange
+from rotoscope.replayer.measured import Place, request_result, session_result
 from rotoscope.replayer.results import RequestResult, SessionResult
+from rotoscope.testing import make_call
 
 PLACE = Place(session=3, trace=1, run_start_s=100.0)
 REQUESTS = st.builds(
@@ -32,6 +34,24 @@ def seconds(requests: list[RequestResult], *, from_first_token: bool) -> set[int
         begins_s = one.start_s + (one.ttft_s if from_first_token else 0.0)
         found.update(range(int(begins_s), int(one.start_s + one.latency_s)))
     return found
+
+
+def test_times_to_the_first_token_and_to_the_first_output_are_told_apart() -> None:
+    exchange = Exchange(prompt=b"[]", output_tokens=3, sent_s=101.0)
+    exchange.note_tokens(1, 102.0)
+    exchange.note_tokens(1, 103.5, is_output=True)
+    exchange.note_tokens(1, 104.0, is_output=True)
+
+    result = request_result(PLACE, make_call(), exchange, status="cancelled", failure=None)
+
+    assert (result.start_s, result.ttft_s, result.ttfo_s) == (1.0, 1.0, 2.5)
+
+
+def test_there_is_no_time_to_output_where_nobody_knows_what_is_reasoning() -> None:
+    exchange = Exchange(prompt=b"[]", output_tokens=3, sent_s=101.0)
+    exchange.note_tokens(1, 102.0)
+
+    assert request_result(PLACE, make_call(), exchange, status="ok", failure=None).ttfo_s is None
 
 
 def test_while_an_answer_arrives_another_prompt_costs_the_job_no_time_of_its_own() -> None:

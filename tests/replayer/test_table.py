@@ -147,10 +147,12 @@ def test_the_servers_own_rate_stands_below_that_of_its_answers() -> None:
 
 
 def test_distributions_are_in_the_unit_of_their_name() -> None:
-    rows = {row[0]: row[1:] for row in distribution_rows(summary_of([REQUEST], SESSIONS))}
+    requests = [REQUEST, replace(REQUEST, ttfo_s=0.5)]
+    rows = {row[0]: row[1:] for row in distribution_rows(summary_of(requests, SESSIONS))}
 
     assert rows["ISL, tokens"] == ("1,000",) * 5
     assert rows["TTFT, ms"] == ("250.0",) * 5
+    assert rows["TTFO, ms"] == ("500.0",) * 5
     assert rows["ITL, ms"] == ("12.50",) * 5
     assert rows["job latency, s"] == ("10.000",) * 5
     assert all(len(row) == len(DISTRIBUTION_HEADINGS) - 1 for row in rows.values())
