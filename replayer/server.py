@@ -40,6 +40,8 @@ class Server:
     profile: str | None = None
     """Name and block size of the cache's profile, which only a simulator tells."""
     block_size: int | None = None
+    max_batch: int | None = None
+    """Most requests in the batch of all its replicas together, which a simulator tells."""
 
 
 def api_url(text: str) -> URL:
@@ -132,6 +134,7 @@ def _server(model: str, card: dict[str, Any]) -> Server:
         simulated=meta.get("simulated") is True,
         profile=profile if isinstance(profile := meta.get("profile"), str) else None,
         block_size=_positive(meta.get("block_size")),
+        max_batch=(_positive(meta.get("max_batch")) or 0) * (_positive(meta.get("replicas")) or 1) or None,
     )
 
 

@@ -65,8 +65,10 @@ class Counted:
     """Looked up in the cache."""
     cached: float | None
     """Found in the engine's own cache."""
+    host_cached: float | None
+    """Found in host memory, where the engine tells."""
     external_cached: float | None
-    """Found in another tier: host memory, storage, another machine."""
+    """Found in another tier: storage, another machine, a connector that tells no tier."""
     hit_rate: float | None
     """Found in any tier / looked up."""
     output_tokens: float | None
@@ -296,6 +298,7 @@ def _counted(growth: Growth | None) -> Counted | None:
         unit=growth.unit,
         prompt=growth.prompt,
         cached=growth.cached,
+        host_cached=growth.host_cached,
         external_cached=growth.external_cached,
         hit_rate=growth.hit_rate,
         output_tokens=growth.output_tokens,

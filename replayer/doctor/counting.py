@@ -47,9 +47,9 @@ class Counters:
         """Return the cached tokens of the one request since the last look; None if others were served, too."""
         counted = await self.growth_since(self._last, until=lambda found: (found.prompt or 0) >= prompt_tokens)
         await self.look()
-        if isinstance(counted, NoMetrics) or counted.prompt != prompt_tokens or counted.cached is None:
+        if isinstance(counted, NoMetrics) or counted.prompt != prompt_tokens or counted.found is None:
             return None
-        return int(counted.cached + (counted.external_cached or 0))
+        return int(counted.found)
 
     async def growth_since(self, before: ServerMetrics, *, until: Callable[[Growth], bool]) -> Growth | NoMetrics:
         """Return the growth since then, as soon as it is what was waited for, or after a few looks as it is."""
@@ -75,9 +75,9 @@ async def check_counters(asker: Asker, counters: Counters) -> Check:
         return warn(name, f"the second time: {counted.reason}", "no hit rate by counters")
     if counted.restarted:
         return warn(name, "they began anew meanwhile", "no hit rate by counters")
-    if counted.prompt is None or counted.cached is None:
+    if counted.prompt is None or counted.found is None:
         return none(name, f"{counted.family} tells no prompt or cached tokens")
-    seen = f"{counted.cached:,.0f} of {counted.prompt:,.0f} {counted.unit} cached"
+    seen = f"{counted.found:,.0f} of {counted.prompt:,.0f} {counted.unit} cached"
     if asker.uncounted or not asker.prompt_tokens:
         return none(name, f"{seen}; not all answers tell theirs, to compare")
     by_usage = f"by usage {asker.cached_tokens:,} of {asker.prompt_tokens:,} tokens"
@@ -90,5 +90,4 @@ async def check_counters(asker: Asker, counters: Counters) -> Check:
 
 
 def _agree(counted: Growth, asker: Asker) -> bool:
-    cached = (counted.cached or 0) + (counted.external_cached or 0)
-    return counted.prompt == asker.prompt_tokens and (cached == asker.cached_tokens or not asker.tells_cached)
+    return counted.prompt == asker.prompt_tokens and (counted.found == asker.cached_tokens or not asker.tells_cached)

@@ -27,6 +27,10 @@ class Counter:
         """Return the counter whose total is the sum of both; they have no series in common."""
         return Counter(MappingProxyType({**self.series, **other.series}))
 
+    def without_those_of(self, other: Counter) -> Counter:
+        """Return the counter of the series that the other does not have."""
+        return Counter(MappingProxyType({one: value for one, value in self.series.items() if one not in other.series}))
+
     def times(self, factor: float) -> Counter:
         """Return the same counts in another unit."""
         return Counter(MappingProxyType({series: value * factor for series, value in self.series.items()}))
@@ -54,21 +58,51 @@ class ServerMetrics:
     """Prompt tokens (or blocks) looked up in the cache, those found included."""
     cached: Counter | None = None
     """Of them those found in the engine's own cache."""
+    host_cached: Counter | None = None
+    """Of them those found in host memory, where the engine tells; not among the others."""
     external_prompt: Counter | None = None
-    """Tokens looked up in a cache beside the engine's own: host memory, storage, another machine."""
+    """Tokens looked up in a cache beside the engine's own: storage, another machine, a connector that tells no tier."""
     external_cached: Counter | None = None
-    """Of them those found there; they are not among `cached`."""
+    """Of them those found there; not among the others."""
     output_tokens: Counter | None = None
     preemptions: Counter | None = None
     """Requests that were set back because the cache was full."""
+    queue_s: Counter | None = None
+    """Seconds that requests were queued, summed over `queued_requests`."""
+    queued_requests: Counter | None = None
+    prefill_s: Counter | None = None
+    """Seconds from being scheduled to the first token, summed over `prefilled_requests`."""
+    prefilled_requests: Counter | None = None
+    """None where the engine sums without counting."""
     kv_usage: float | None = None
     """Share of the KV cache in use, 0 to 1, of the fullest rank."""
+    host_usage: float | None = None
+    """Share of the host tier in use, of the fullest rank."""
     running: float | None = None
-    """Requests in the batch now."""
+    """Requests in the batch now; of a frontend that sees no batch, those whose answer has begun."""
     waiting: float | None = None
-    """Requests in the queue now."""
+    """Requests in the queue now; of such a frontend, those whose answer has not begun."""
+    max_batch: int | None = None
+    """Most requests in the batch of all replicas together."""
     block_size: int | None = None
     """Tokens a block of the KV cache."""
+
+
+COUNTERS = (
+    "prompt",
+    "cached",
+    "host_cached",
+    "external_cached",
+    "output_tokens",
+    "preemptions",
+    "queue_s",
+    "queued_requests",
+    "prefill_s",
+    "prefilled_requests",
+)
+"""Fields of `ServerMetrics` whose growth is told."""
+GAUGES = ("kv_usage", "host_usage", "running", "waiting")
+"""Those that are what they are at the moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,23 +115,40 @@ class Growth:
     """Whether a counter began anew in between, so that part of the counts is lost."""
     prompt: float | None
     cached: float | None
+    host_cached: float | None = None
     external_cached: float | None
     output_tokens: float | None
     preemptions: float | None
+    queue_s: float | None = None
+    queued_requests: float | None = None
+    prefill_s: float | None = None
+    prefilled_requests: float | None = None
+
+    @property
+    def found(self) -> float | None:
+        """Return what was found in any tier."""
+        return found_in_any(self.cached, self.host_cached, self.external_cached)
 
     @property
     def hit_rate(self) -> float | None:
-        """Return what was found in any cache / what was looked up, by the server's counters."""
-        if self.prompt is None or self.cached is None or self.prompt <= 0:
-            return None
-        return (self.cached + (self.external_cached or 0.0)) / self.prompt
+        """Return what was found in any tier / what was looked up, by the server's counters."""
+        return share(self.found, self.prompt)
+
+
+def found_in_any(cached: float | None, *other_tiers: float | None) -> float | None:
+    """Return the sum over tiers; one of which nothing is told found nothing, but for the engine's own cache."""
+    return None if cached is None else cached + sum(found or 0.0 for found in other_tiers)
+
+
+def share(part: float | None, whole: float | None) -> float | None:
+    """Return part / whole; None where one is not known, or there is nothing."""
+    return part / whole if part is not None and whole else None
 
 
 def growth(before: ServerMetrics, after: ServerMetrics) -> Growth:
     """Return what was counted from `before` to `after`, which are of the same server."""
-    names = ("prompt", "cached", "external_cached", "output_tokens", "preemptions")
-    values = {name: _growth(getattr(before, name), getattr(after, name)) for name in names}
-    told = {name for name in names if getattr(before, name) is not None or getattr(after, name) is not None}
+    values = {name: counter_growth(getattr(before, name), getattr(after, name)) for name in COUNTERS}
+    told = {name for name in COUNTERS if getattr(before, name) is not None or getattr(after, name) is not None}
     return Growth(
         family=after.family,
         unit=after.unit,
@@ -106,7 +157,8 @@ def growth(before: ServerMetrics, after: ServerMetrics) -> Growth:
     )
 
 
-def _growth(before: Counter | None, after: Counter | None) -> float | None:
+def counter_growth(before: Counter | None, after: Counter | None) -> float | None:
+    """Return what was counted in between; None where it is not told, or began anew."""
     if after is None:
         return None
     return after.growth_since(before or Counter(MappingProxyType({})))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TypeAlias
 
-from rotoscope.replayer.server_metrics.counts import Counter, ServerMetrics
+from rotoscope.replayer.server_metrics.counts import Counter, ServerMetrics, share
 from rotoscope.replayer.server_metrics.samples import Samples, read_samples
 
 Adapter: TypeAlias = Callable[[Samples], ServerMetrics]
@@ -26,16 +26,27 @@ def read_metrics(text: str) -> ServerMetrics | None:
 
 
 def vllm(samples: Samples) -> ServerMetrics:
-    """Read vLLM's metrics, and the simulator's, which has the same names."""
+    """Read vLLM's metrics, and the simulator's, which has the same names.
+
+    What a connector finds is told by tier where there are counters by source, else as external only.
+    """
+    by_tier = samples.counter("vllm:prompt_tokens_cached_by_source")
+    elsewhere = samples.counter("vllm:prompt_tokens_cached_by_source", source=("p2p", "disk", "external"))
     return ServerMetrics(
         family="vllm",
         prompt=samples.counter("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
         cached=samples.counter("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
         external_prompt=samples.counter("vllm:external_prefix_cache_queries"),
-        external_cached=samples.counter("vllm:external_prefix_cache_hits"),
+        host_cached=samples.counter("vllm:prompt_tokens_cached_by_source", source=("host",)),
+        external_cached=elsewhere if by_tier else samples.counter("vllm:external_prefix_cache_hits"),
         output_tokens=samples.counter("vllm:generation_tokens"),
         preemptions=samples.counter("vllm:num_preemptions"),
+        queue_s=samples.counter("vllm:request_queue_time_seconds_sum"),
+        queued_requests=samples.counter("vllm:request_queue_time_seconds_count"),
+        prefill_s=samples.counter("vllm:request_prefill_time_seconds_sum"),
+        prefilled_requests=samples.counter("vllm:request_prefill_time_seconds_count"),
         kv_usage=samples.highest("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        host_usage=samples.highest("vllm:cpu_cache_usage_perc"),
         running=samples.over_replicas("vllm:num_requests_running"),
         waiting=samples.over_replicas("vllm:num_requests_waiting"),
         block_size=_positive(samples.label("vllm:cache_config_info", "block_size")),
@@ -45,17 +56,28 @@ def vllm(samples: Samples) -> ServerMetrics:
 def sglang(samples: Samples) -> ServerMetrics:
     """Read SGLang's metrics; its gauge `cache_hit_rate` is that of the last batch and says nothing about a run."""
     everywhere = samples.counter("sglang:cached_tokens")
-    elsewhere = samples.counter("sglang:cached_tokens", cache_source=("host", "storage"))
+    host = samples.counter("sglang:cached_tokens", cache_source=("host",))
+    elsewhere = samples.counter("sglang:cached_tokens", cache_source=("storage",))
     prompt = samples.counter("sglang:prompt_tokens")
+    stages = {"stage": ("prefill_forward",)}
     return ServerMetrics(
         family="sglang",
         prompt=prompt,
         # a series appears with its first hit, so none beside prompts means none was found
-        cached=_without(everywhere, elsewhere) if everywhere else _none_yet(prompt),
+        cached=_without(everywhere, host, elsewhere) if everywhere else _none_yet(prompt),
+        host_cached=host,
         external_cached=elsewhere,
         output_tokens=samples.counter("sglang:generation_tokens"),
         preemptions=samples.counter("sglang:num_retracted_requests"),
+        queue_s=samples.counter("sglang:queue_time_seconds_sum"),
+        queued_requests=samples.counter("sglang:queue_time_seconds_count"),
+        prefill_s=samples.counter("sglang:per_stage_req_latency_seconds_sum", **stages),
+        prefilled_requests=samples.counter("sglang:per_stage_req_latency_seconds_count", **stages),
         kv_usage=samples.highest("sglang:token_usage"),
+        host_usage=share(
+            samples.over_replicas("sglang:hicache_host_used_tokens"),
+            samples.over_replicas("sglang:hicache_host_total_tokens"),
+        ),
         running=samples.over_replicas("sglang:num_running_reqs"),
         waiting=samples.over_replicas("sglang:num_queue_reqs"),
         block_size=_positive(samples.label("sglang:cache_config_info", "page_size")),
@@ -70,28 +92,46 @@ def tensorrt_llm(samples: Samples) -> ServerMetrics:
     in_blocks = cached is None and reused is not None and missed is not None
     if in_blocks and reused is not None and missed is not None:
         prompt, cached = reused.with_those_of(missed), reused
+    by_tier = samples.counter("trtllm_prompt_cache_hit_tokens")
+    host = samples.counter("trtllm_prompt_cache_hit_tokens", cache_tier=("host",))
+    disk = samples.counter("trtllm_prompt_cache_hit_tokens", cache_tier=("disk",))
+    if by_tier is not None and not in_blocks:
+        cached = _without(by_tier, host, disk)
     return ServerMetrics(
         family="trtllm",
         unit="blocks" if in_blocks else "tokens",
         prompt=prompt,
         cached=cached,
+        host_cached=None if in_blocks else host,
+        external_cached=None if in_blocks else disk,
         output_tokens=samples.counter("trtllm_generation_tokens"),
+        queue_s=samples.counter("trtllm_request_queue_time_seconds_sum"),
+        queued_requests=samples.counter("trtllm_request_queue_time_seconds_count"),
+        prefill_s=samples.counter("trtllm_request_prefill_time_seconds_sum"),
+        prefilled_requests=samples.counter("trtllm_request_prefill_time_seconds_count"),
         kv_usage=samples.highest("trtllm_kv_cache_utilization"),
+        host_usage=samples.highest("trtllm_kv_cache_host_utilization"),
         running=samples.over_replicas("trtllm_num_requests_running"),
         waiting=samples.over_replicas("trtllm_num_requests_waiting"),
+        max_batch=_positive(samples.over_replicas("trtllm_max_batch_size_runtime", "trtllm_max_batch_size_static")),
         block_size=_positive(samples.highest("trtllm_kv_cache_tokens_per_block")),
     )
 
 
 def dynamo(samples: Samples) -> ServerMetrics:
-    """Read the metrics of Dynamo's frontend, whose token counts are the sums of histograms; workers tell theirs apart."""
+    """Read the metrics of Dynamo's frontend, whose token counts are the sums of histograms; workers tell theirs apart.
+
+    It sees no batch: its requests in flight are those whose answer has begun and those, called queued, whose has not.
+    """
+    in_flight = samples.over_replicas("dynamo_frontend_inflight_requests")
+    queued = samples.over_replicas("dynamo_frontend_queued_requests")
     return ServerMetrics(
         family="dynamo",
         prompt=samples.counter("dynamo_frontend_input_sequence_tokens_sum"),
         cached=samples.counter("dynamo_frontend_cached_tokens_sum"),
         output_tokens=samples.counter("dynamo_frontend_output_tokens", "dynamo_frontend_output_sequence_tokens_sum"),
-        running=samples.over_replicas("dynamo_frontend_inflight_requests"),
-        waiting=samples.over_replicas("dynamo_frontend_queued_requests"),
+        running=None if in_flight is None else max(in_flight - (queued or 0.0), 0.0),
+        waiting=queued,
         block_size=_positive(samples.highest("dynamo_frontend_model_kv_cache_block_size")),
     )
 
@@ -104,6 +144,7 @@ def llamacpp(samples: Samples) -> ServerMetrics:
         prompt=computed.with_those_of(cached) if computed and cached else None,
         cached=cached,
         output_tokens=samples.counter("llamacpp:tokens_predicted"),
+        prefill_s=samples.counter("llamacpp:prompt_seconds"),
         kv_usage=samples.highest("llamacpp:kv_cache_usage_ratio"),
         running=samples.highest("llamacpp:requests_processing"),
         waiting=samples.highest("llamacpp:requests_deferred"),
@@ -121,11 +162,10 @@ FAMILIES: dict[str, Adapter] = {
 """By how the names of its metrics begin. Dynamo passes on the metrics of the engines behind it, so it comes first."""
 
 
-def _without(all_series: Counter | None, others: Counter | None) -> Counter | None:
-    if all_series is None or others is None:
-        return all_series
-    own = {series: value for series, value in all_series.series.items() if series not in others.series}
-    return Counter(MappingProxyType(own))
+def _without(all_series: Counter, *others: Counter | None) -> Counter:
+    for other in others:
+        all_series = all_series if other is None else all_series.without_those_of(other)
+    return all_series
 
 
 def _none_yet(prompt: Counter | None) -> Counter | None:

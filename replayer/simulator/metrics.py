@@ -65,6 +65,7 @@ class Latencies:
             "vllm:inter_token_latency_seconds": Histogram(),
             "vllm:e2e_request_latency_seconds": Histogram(),
             "vllm:request_queue_time_seconds": Histogram(),
+            "vllm:request_prefill_time_seconds": Histogram(),
         }
 
     def observe(self, generation: Generation) -> None:
@@ -75,6 +76,7 @@ class Latencies:
             self.histograms["vllm:inter_token_latency_seconds"].add(after - before)
         self.histograms["vllm:e2e_request_latency_seconds"].add(times[-1] - arrived_s)
         self.histograms["vllm:request_queue_time_seconds"].add(generation.admitted_s - arrived_s)
+        self.histograms["vllm:request_prefill_time_seconds"].add(times[0] - generation.admitted_s)
 
 
 def render(engines: Sequence[tuple[Scheduler, Latencies]], model: str) -> str:
@@ -95,6 +97,9 @@ def _samples(scheduler: Scheduler, latencies: Latencies, labels: str, index: int
     name = "vllm:request_success_total"
     ended = scheduler.counts.ended.items()
     yield name, [f'{name}{{{labels},finished_reason="{reason}"}} {count}' for reason, count in ended]
+    name = "vllm:prompt_tokens_cached_by_source_total"
+    found = {"device": scheduler.counts.hit_tokens, "host": scheduler.counts.host_tokens}
+    yield name, [f'{name}{{{labels},source="{source}"}} {tokens}' for source, tokens in found.items()]
     name = "vllm:cache_config_info"
     sizes = f'block_size="{scheduler.profile.block_size}",num_gpu_blocks="{scheduler.cache.blocks}",engine="{index}"'
     yield name, [f"{name}{{{sizes}}} 1"]
@@ -119,6 +124,7 @@ def _values(scheduler: Scheduler) -> dict[str, float]:
     if cache.host is not None:
         values["vllm:external_prefix_cache_queries_total"] = counts.queried_tokens - counts.hit_tokens
         values["vllm:external_prefix_cache_hits_total"] = counts.host_tokens
+        values["vllm:cpu_cache_usage_perc"] = len(cache.host) / cache.host.blocks
     return values
 
 
@@ -128,10 +134,12 @@ _HELP = {
     "vllm:kv_cache_usage_perc": "Share of the KV cache blocks that running requests hold; 1 means all.",
     "vllm:prefix_cache_queries_total": "Prompt tokens looked up in the prefix cache.",
     "vllm:prefix_cache_hits_total": "Prompt tokens found in the prefix cache, those of the host tier left out.",
+    "vllm:cpu_cache_usage_perc": "Share of the host tier's blocks that hold something; 1 means all.",
     "vllm:external_prefix_cache_queries_total": "Prompt tokens looked up in the host tier: all not found before.",
     "vllm:external_prefix_cache_hits_total": "Prompt tokens found in the host tier.",
     "vllm:prompt_tokens_total": "Prompt tokens of completed prompts, cached ones included.",
     "vllm:prompt_tokens_cached_total": "Prompt tokens that were not computed.",
+    "vllm:prompt_tokens_cached_by_source_total": "Prompt tokens that were not computed, by tier.",
     "vllm:generation_tokens_total": "Output tokens.",
     "vllm:num_preemptions_total": "Preemptions; blocks are reserved, so there are none.",
     "vllm:request_success_total": "Requests by how they ended.",
@@ -140,6 +148,7 @@ _HELP = {
     "vllm:inter_token_latency_seconds": "Modelled seconds between tokens.",
     "vllm:e2e_request_latency_seconds": "Modelled seconds from arrival to last token.",
     "vllm:request_queue_time_seconds": "Modelled seconds from arrival to admission.",
+    "vllm:request_prefill_time_seconds": "Modelled seconds from admission to first token.",
 }
 
 

@@ -225,6 +225,7 @@ class Simulator:
                 "block_size": self.profile.block_size,
                 "blocks": self.options.blocks,
                 "host_blocks": self.options.host_blocks,
+                "max_batch": self.options.max_batch,
                 "replicas": self.options.replicas,
                 "router": self.options.router,
                 "timing": self.options.timing.source,

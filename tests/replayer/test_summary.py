@@ -225,7 +225,7 @@ def disagreements(summary: Summary) -> list[str]:
 
 
 def test_what_the_server_counted_stands_beside_what_its_answers_told() -> None:
-    summary = summary_of(counted=growth_of(200.0, 60.0, external_cached=20.0))
+    summary = summary_of(counted=growth_of(200.0, 50.0, host_cached=10.0, external_cached=20.0))
 
     assert summary.counted is not None
     assert (summary.counted.hit_rate, summary.cache.hit_rate) == (0.4, 0.4)
@@ -234,7 +234,8 @@ def test_what_the_server_counted_stands_beside_what_its_answers_told() -> None:
         "family": "vllm",
         "unit": "tokens",
         "prompt": 200.0,
-        "cached": 60.0,
+        "cached": 50.0,
+        "host_cached": 10.0,
         "external_cached": 20.0,
         "hit_rate": 0.4,
         "output_tokens": 3.0,

@@ -131,6 +131,7 @@ def test_the_servers_own_rate_stands_below_that_of_its_answers() -> None:
         unit="tokens",
         prompt=10_700.0,
         cached=6944.0,
+        host_cached=None,
         external_cached=None,
         hit_rate=0.64897,
         output_tokens=None,

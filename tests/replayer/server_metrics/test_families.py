@@ -29,8 +29,12 @@ def test_sglang_tells_hits_by_tier() -> None:
     metrics = of_file("sglang.txt")
 
     assert metrics.family == "sglang"
-    assert (total(metrics.prompt), total(metrics.cached), total(metrics.external_cached)) == (12000, 7000, 1500)
+    assert (total(metrics.prompt), total(metrics.cached)) == (12000, 7000)
+    assert (total(metrics.host_cached), total(metrics.external_cached)) == (1000, 500)
     assert (total(metrics.output_tokens), total(metrics.preemptions)) == (480, 2)
+    assert (total(metrics.queue_s), total(metrics.queued_requests)) == (3.0, 12)
+    assert (total(metrics.prefill_s), total(metrics.prefilled_requests)) == (0.6, 12)
+    assert metrics.host_usage == 0.25
     assert (metrics.kv_usage, metrics.running, metrics.waiting, metrics.block_size) == (0.28, 3, 1, 1)
 
 
@@ -49,6 +53,30 @@ def test_tensorrt_llm_counts_blocks() -> None:
     assert (total(metrics.prompt), total(metrics.cached)) == (376, 240)
     assert (total(metrics.output_tokens), metrics.preemptions) == (480, None)
     assert (metrics.kv_usage, metrics.running, metrics.waiting, metrics.block_size) == (0.125, 4, 0, 32)
+
+
+def test_tensorrt_llm_tells_times_its_host_tier_and_the_size_of_its_batch() -> None:
+    metrics = of(
+        """\
+trtllm_prompt_tokens_total 12000
+trtllm_prompt_cached_tokens_total 7000
+trtllm_prompt_cache_hit_tokens_total{cache_level="0",cache_tier="gpu"} 4000
+trtllm_prompt_cache_hit_tokens_total{cache_level="1",cache_tier="host"} 2000
+trtllm_prompt_cache_hit_tokens_total{cache_level="2",cache_tier="disk"} 1000
+trtllm_request_queue_time_seconds_sum 6.0
+trtllm_request_queue_time_seconds_count 12
+trtllm_request_prefill_time_seconds_sum 3.0
+trtllm_request_prefill_time_seconds_count 12
+trtllm_kv_cache_host_utilization 0.5
+trtllm_max_batch_size_static 256
+trtllm_max_batch_size_runtime 128
+"""
+    )
+
+    assert (total(metrics.cached), total(metrics.host_cached), total(metrics.external_cached)) == (4000, 2000, 1000)
+    assert (total(metrics.queue_s), total(metrics.queued_requests)) == (6.0, 12)
+    assert (total(metrics.prefill_s), total(metrics.prefilled_requests)) == (3.0, 12)
+    assert (metrics.host_usage, metrics.max_batch) == (0.5, 128)
 
 
 def test_tensorrt_llm_counts_tokens_where_it_has_a_counter_of_cached_ones() -> None:
@@ -80,6 +108,38 @@ vllm:cache_config_info{block_size="16",engine="0"} 1
     assert (total(metrics.external_prompt), total(metrics.external_cached)) == (20, 10)
     assert (total(metrics.preemptions), metrics.kv_usage) == (3, 0.75)
     assert (metrics.running, metrics.waiting, metrics.block_size) == (5, 0, 16)
+
+
+def test_vllm_tells_host_memory_apart_where_it_counts_by_source() -> None:
+    metrics = of(
+        """\
+vllm:external_prefix_cache_hits_total 60
+vllm:prompt_tokens_cached_by_source_total{source="device"} 100
+vllm:prompt_tokens_cached_by_source_total{source="host"} 40
+vllm:prompt_tokens_cached_by_source_total{source="p2p"} 5
+vllm:prompt_tokens_cached_by_source_total{source="disk"} 10
+vllm:prompt_tokens_cached_by_source_total{source="external_unspecified"} 5
+"""
+    )
+
+    assert (total(metrics.host_cached), total(metrics.external_cached)) == (40, 20)
+
+
+def test_vllm_tells_how_long_requests_were_queued_and_computed() -> None:
+    metrics = of(
+        """\
+vllm:request_queue_time_seconds_bucket{engine="0",le="0.3"} 3
+vllm:request_queue_time_seconds_sum{engine="0"} 1.5
+vllm:request_queue_time_seconds_count{engine="0"} 3
+vllm:request_queue_time_seconds_sum{engine="1"} 0.5
+vllm:request_queue_time_seconds_count{engine="1"} 1
+vllm:request_prefill_time_seconds_sum{engine="0"} 4.0
+vllm:request_prefill_time_seconds_count{engine="0"} 3
+"""
+    )
+
+    assert (total(metrics.queue_s), total(metrics.queued_requests)) == (2.0, 4)
+    assert (total(metrics.prefill_s), total(metrics.prefilled_requests)) == (4.0, 3)
 
 
 def test_vllm_of_the_first_kind_is_understood() -> None:
@@ -115,6 +175,12 @@ dynamo_frontend_model_kv_cache_block_size{model="m"} 16
     assert metrics.block_size == 16
 
 
+def test_a_frontend_of_dynamo_sees_whose_answer_has_begun_and_whose_has_not() -> None:
+    metrics = of("dynamo_frontend_inflight_requests 7\ndynamo_frontend_queued_requests 3\n")
+
+    assert (metrics.running, metrics.waiting) == (4, 3)
+
+
 def test_a_block_size_that_is_not_set_is_unknown() -> None:
     assert of('vllm:cache_config_info{block_size="None"} 1').block_size is None
 
@@ -142,3 +208,11 @@ def test_captured_gauges_show_the_request_that_decodes(engine: str, block_size: 
     assert (during.running, during.waiting, during.block_size) == (1, 0, block_size)
     assert (of_file(f"{engine}-after.txt").running) == 0
     assert (during.kv_usage is not None) == (engine == "vllm")
+
+
+def test_captured_vllm_tells_its_tiers_and_llama_cpp_its_prefill() -> None:
+    vllm, llamacpp = of_file("vllm-after.txt"), of_file("llamacpp-after.txt")
+
+    assert (total(vllm.cached), total(vllm.host_cached), total(vllm.external_cached)) == (6944, 0, 0)
+    assert total(llamacpp.prefill_s) == 0.285085
+    assert llamacpp.prefilled_requests is None

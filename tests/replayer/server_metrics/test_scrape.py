@@ -67,7 +67,7 @@ async def cut(request: web.Request) -> web.StreamResponse:
         (says(status=500, text=LINE), "status 500"),
         (says(status=302, headers={"Location": "/elsewhere"}), "status 302"),
         (says(text="<html>metrics</html>"), "no metrics of a known engine"),
-        (says(text="vllm:x{ broken"), "not Prometheus text"),
+        (says(text="vllm:prefix_cache_hits{ broken"), "not Prometheus text"),
         (says(body=b"x" * (17 << 20)), "more than 16 MiB"),
         (cut, "the connection failed"),
     ],

@@ -51,7 +51,9 @@ def test_running_waiting_and_usage_are_those_of_the_moment() -> None:
 
 
 def test_the_host_tier_has_counters_of_its_own_where_there_is_one() -> None:
-    scheduler = Scheduler(BlockCache(100, HostTier(10)), TIMING, profile_named("vllm"), max_batch=1)
+    host = HostTier(10)
+    host.store([1, 2, 3])
+    scheduler = Scheduler(BlockCache(100, host), TIMING, profile_named("vllm"), max_batch=1)
     scheduler.counts = Counts(queried_tokens=100, hit_tokens=32, host_tokens=48)
 
     text = text_of(scheduler)
@@ -61,6 +63,9 @@ def test_the_host_tier_has_counters_of_its_own_where_there_is_one() -> None:
     assert 'vllm:external_prefix_cache_queries_total{model_name="m",engine="0"} 68' in text
     assert 'vllm:external_prefix_cache_hits_total{model_name="m",engine="0"} 48' in text
     assert 'vllm:prompt_tokens_cached_total{model_name="m",engine="0"} 80' in text
+    assert 'vllm:prompt_tokens_cached_by_source_total{model_name="m",engine="0",source="device"} 32' in text
+    assert 'vllm:prompt_tokens_cached_by_source_total{model_name="m",engine="0",source="host"} 48' in text
+    assert 'vllm:cpu_cache_usage_perc{model_name="m",engine="0"} 0.3' in text
     assert "external" not in "".join(text_of(make_scheduler()))
 
 
@@ -115,5 +120,6 @@ def test_latencies_are_measured_from_arrival() -> None:
             "vllm:inter_token_latency_seconds": 1.5,
             "vllm:e2e_request_latency_seconds": 3.5,
             "vllm:request_queue_time_seconds": 1.0,
+            "vllm:request_prefill_time_seconds": 1.0,
         }
     )

@@ -200,10 +200,10 @@ async def test_what_the_host_tier_gives_back_counts_as_cached_and_is_told_apart_
     assert counted.prompt is not None
     assert counted.cached is not None
     assert counted.external_prompt is not None
-    assert counted.external_cached is not None
+    assert counted.host_cached is not None
     # each prompt fills 6 blocks of 16 and takes 7 of 10: of the first one's the deepest 3 make way for the second
     assert (counted.prompt.total, counted.cached.total) == (300, 48)
-    assert (counted.external_prompt.total, counted.external_cached.total) == (252, 48)
+    assert (counted.external_prompt.total, counted.host_cached.total) == (252, 48)
 
 
 @pytest.mark.parametrize(("router", "cached"), [("round-robin", [0, 0, 96, 192]), ("kv", [0, 96, 192, 288])])
