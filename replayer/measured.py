@@ -27,15 +27,16 @@ class Place:
 
 
 def request_result(
-    place: Place, call: Call, exchange: Exchange, *, status: Status, failure: Failure | None
+    place: Place, call: Call, exchange: Exchange, *, due_s: float, status: Status, failure: Failure | None
 ) -> RequestResult:
-    """Return the result of a request, answered or not."""
+    """Return the result of a request, answered or not; `due_s` is when it was to be sent, on the run's clock."""
     return RequestResult(
         session=place.session,
         trace=place.trace,
         call=call.call,
         branch=call.branch,
         start_s=None if exchange.sent_s is None else _seconds(exchange.sent_s - place.run_start_s),
+        lag_s=None if exchange.sent_s is None else _seconds(max(0.0, exchange.sent_s - due_s)),
         ttft_s=_seconds(_ttft_s(exchange)),
         ttfo_s=_seconds(_ttfo_s(exchange)),
         itl_s=_seconds(_itl_s(exchange)),

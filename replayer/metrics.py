@@ -210,6 +210,11 @@ def hit_rate(hit_tokens: int, prompt_tokens: int) -> float | None:
     return hit_tokens / prompt_tokens if prompt_tokens else None
 
 
+def cpu_share(used_s: float, measured_s: float) -> float:
+    """Return processor time of the client's process / time: 1 is one core, all that one event loop can use."""
+    return used_s / measured_s
+
+
 def distribution(values: Sequence[float]) -> Distribution | None:
     """Return mean, maximum and percentiles, with linear interpolation between the closest ranks; None without values."""
     if not values:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
+from rotoscope.replayer.client_load import ClientMeter
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Backend
 from rotoscope.replayer.interruption import until_interrupted
@@ -71,6 +72,8 @@ class Target:
     profile: EngineProfile
     """Of the optimum."""
     counted: Counted
+    meter: ClientMeter | None = None
+    """Measures this client; None where time is modelled."""
 
 
 def work_of(traces: Sequence[Trace], options: ReplayOptions, notes: Notes) -> Work:
@@ -152,7 +155,7 @@ class _Run:
         """Perform all sessions and write the summary; what was measured before an early end is summed up too."""
         try:
             with _without_pauses():
-                async with _watched(self._lanes, watch):
+                async with _watched(self._lanes, watch), _measured(self._target.meter):
                     interrupted = await until_interrupted(self._lanes.perform())
             duration_s = self._lanes.progress().elapsed_s
             used = sum(one.prompt_tokens or 0 for one in self._lanes.requests)
@@ -193,6 +196,7 @@ class _Run:
             duration_s=duration_s,
             in_flight_at_end=lanes.in_flight_at_end if has_end else None,
             counted=counted,
+            meter=self._target.meter,
         )
         for text in (*_findings_of_tokens(self._plan), *findings(summary)):
             self._notes.add(text)
@@ -238,6 +242,10 @@ def _without_pauses() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def _measured(meter: ClientMeter | None) -> AbstractAsyncContextManager[None]:
+    return nullcontext() if meter is None else meter.measuring()
 
 
 @asynccontextmanager

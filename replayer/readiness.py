@@ -1,68 +1,94 @@
-"""Which steps of a session may start, as others end and answers arrive; no clock, no task.
+"""Which steps of a session may start, as others end and answers arrive, and when they are due; no clock, no task.
 
 A step waits for steps to end and for calls to have delivered a number of tokens. Each is counted once; what ended has
 delivered all it will. A session is over with its last answer: what leads to no call is never started.
+
+A step is due when the last of what it waits for is over, whenever somebody notices.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable
+from math import inf
 
 from rotoscope.replayer.schedule import Schedule
 from rotoscope.traces.errors import RunFailed
 
 
-class Readiness:
-    """Count down what each step of a schedule still waits for."""
+class Waits:
+    """What the steps of a schedule wait for; does not change, so that all sessions of a trace share it."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self._steps = schedule.steps
-        self._needed = _leading_to_calls(schedule)
-        self._missing = [len(step.after) + len(step.delivered) for step in schedule.steps]
-        self._after: dict[int, list[int]] = defaultdict(list)
-        self._delivered: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.steps = schedule.steps
+        self.needed = _leading_to_calls(schedule)
+        self.missing = array("l", [len(step.after) + len(step.delivered) for step in schedule.steps])
+        """Of how many others each step waits for."""
+        after: defaultdict[int, list[int]] = defaultdict(list)
+        delivered: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for index, step in enumerate(schedule.steps):
             for earlier in step.after:
-                self._after[earlier].append(index)
+                after[earlier].append(index)
             for call, tokens in step.delivered:
-                self._delivered[call].append((tokens, index))
+                delivered[call].append((tokens, index))
+        self.after = {step: tuple(followers) for step, followers in after.items()}
+        """The steps that wait for a step."""
+        self.delivered = {call: tuple(waiting) for call, waiting in delivered.items()}
+        """How many tokens of a call which steps wait for."""
+
+
+class Readiness:
+    """Count down what each step of one session still waits for."""
+
+    def __init__(self, waits: Waits, *, start_s: float = 0.0) -> None:
+        """`start_s` is when the session is due."""
+        self._waits = waits
+        self._missing = array("l", waits.missing)
+        self._due_s = array("d", [start_s]) * len(waits.missing)
+        self._delivered: dict[int, float] = {}
+        """How many tokens of the calls that steps wait for have come; of one that has ended, as many as one likes."""
 
     def first(self) -> list[int]:
         """Return the steps that wait for nothing."""
-        return [index for index in self._needed if not self._missing[index]]
+        return [index for index in self._waits.needed if not self._missing[index]]
+
+    def due_s(self, step: int) -> float:
+        """Return when a step that may start was due: when the last of what it waited for was over."""
+        return self._due_s[step]
 
     def is_awaited(self, call: int) -> bool:
         """Whether a step waits for a part of this call's answer."""
-        return bool(self._delivered.get(call))
+        return any(needed > self._delivered.get(call, 0) for needed, _ in self._waits.delivered.get(call, ()))
 
-    def delivered(self, call: int, tokens: int) -> list[int]:
+    def delivered(self, call: int, tokens: float, *, now_s: float) -> list[int]:
         """Take note that a call has delivered so many tokens; return the steps that may start."""
-        waiting = self._delivered.get(call)
+        waiting = self._waits.delivered.get(call)
         if not waiting:
             return []
-        self._delivered[call] = [(needed, index) for needed, index in waiting if needed > tokens]
-        return self._less(index for needed, index in waiting if needed <= tokens)
+        before, self._delivered[call] = self._delivered.get(call, 0), tokens
+        return self._less((index for needed, index in waiting if before < needed <= tokens), now_s)
 
-    def ended(self, step: int) -> list[int]:
-        """Take note that a step has ended; return the steps that may start."""
-        ready = self._less(self._after.pop(step, ()))
-        call = self._steps[step].call
+    def ended(self, step: int, *, over_s: float) -> list[int]:
+        """Take note that a step has ended, which was over at `over_s`; return the steps that may start."""
+        ready = self._less(self._waits.after.get(step, ()), over_s)
+        call = self._waits.steps[step].call
         if call is not None:
-            ready += self._less(index for _, index in self._delivered.pop(call, ()))
+            ready += self.delivered(call, inf, now_s=over_s)
         return ready
 
     def check_all_ended(self) -> None:
         """Raise RunFailed if a step still waits though nothing is left to end."""
-        stuck = [index for index in self._needed if self._missing[index]]
+        stuck = [index for index in self._waits.needed if self._missing[index]]
         if stuck:
             raise RunFailed(f"the schedule cannot go on: step {stuck[0]} waits for what never ends")
 
-    def _less(self, steps: Iterable[int]) -> list[int]:
+    def _less(self, steps: Iterable[int], over_s: float) -> list[int]:
         ready = []
         for index in steps:
             self._missing[index] -= 1
-            if not self._missing[index] and index in self._needed:
+            self._due_s[index] = max(self._due_s[index], over_s)
+            if not self._missing[index] and index in self._waits.needed:
                 ready.append(index)
         return ready
 

@@ -46,6 +46,8 @@ class RequestResult:
     branch: Branch | None
     start_s: float | None
     """When it was sent, from the start of the run."""
+    lag_s: float | None = None
+    """How much later than due that was: than the end of what it waited for, or than the session was to start."""
     ttft_s: float | None
     ttfo_s: float | None = None
     """To the first token that is no reasoning; None where the answer has none, and where the API does not tell."""

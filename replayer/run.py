@@ -12,6 +12,7 @@ import aiohttp
 from rotoscope.replayer.backends.apis import Api
 from rotoscope.replayer.backends.engines import ANY_ENGINE, Engine, engine_named
 from rotoscope.replayer.backends.http import HttpBackend, Tell
+from rotoscope.replayer.client_load import ClientMeter
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.connection import client_session
 from rotoscope.replayer.notes import Notes, Say
@@ -58,6 +59,7 @@ async def replay_async(
             backend=way.backend,
             profile=profile,
             counted=counted,
+            meter=ClientMeter(LoopClock()),
         )
         return await perform_run(work, target, options, notes=notes, say=say, watch=watch)
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
 
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Backend, Exchange
 from rotoscope.replayer.failures import NEVER_SENT, Failure
 from rotoscope.replayer.measured import Place, request_result, session_result
 from rotoscope.replayer.prompts import SessionPrompts
-from rotoscope.replayer.readiness import Readiness
+from rotoscope.replayer.readiness import Readiness, Waits
 from rotoscope.replayer.results import RequestResult, SessionResult, Status
 from rotoscope.replayer.schedule import Schedule, Step
 from rotoscope.traces.model import Call
@@ -43,6 +43,10 @@ class Part:
 
     calls: dict[int, Call]
     schedule: Schedule
+    waits: Waits = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "waits", Waits(self.schedule))
 
 
 class CallFailed(Exception):
@@ -73,7 +77,8 @@ class Session:
         self._clock = clock
         self._admitted_s = clock.now()
         self._on_request = on_request
-        self._readiness = Readiness(part.schedule)
+        due_s = self._admitted_s if place.planned_s is None else place.run_start_s + place.planned_s
+        self._readiness = Readiness(part.waits, start_s=due_s)
         self._group = asyncio.TaskGroup()
         self._active = 0
         """Tasks of the group that have not ended."""
@@ -113,8 +118,8 @@ class Session:
     async def _follow(self, step: int) -> None:
         """Perform a step and then, in the same task, one of those that waited for it."""
         while True:
-            await self._perform(self._part.schedule.steps[step])
-            ready = self._readiness.ended(step)
+            over_s = await self._perform(self._part.schedule.steps[step], self._readiness.due_s(step))
+            ready = self._readiness.ended(step, over_s=over_s)
             if not ready:
                 break
             step, *others = ready
@@ -123,16 +128,21 @@ class Session:
         if not self._active:
             self._is_over.set()
 
-    async def _perform(self, step: Step) -> None:
+    async def _perform(self, step: Step, due_s: float) -> float:
+        """Perform a step that was due then; return when it was over, which does not depend on when that is noticed."""
         match step.kind:
             case "call":
-                await self._call(step)
+                return await self._call(step, due_s)
             case "sleep":
-                await self._clock.sleep(step.seconds)
+                over_s = due_s + step.seconds
+                await self._clock.sleep(max(0.0, over_s - self._clock.now()))
+                return over_s
             case "join":
-                pass
+                return due_s
+            case _:
+                assert_never(step.kind)
 
-    async def _call(self, step: Step) -> None:
+    async def _call(self, step: Step, due_s: float) -> float:
         assert step.call is not None
         call = self._part.calls[step.call]
         exchange = Exchange(
@@ -147,24 +157,37 @@ class Session:
         try:
             failure = await self._backend.perform(exchange)
             status = "failed" if failure else "ok"
+            ended_s = self._clock.now()
             has_ids = failure is None and await self._prompts.answered(call.call, exchange)
+            asked_s = self._clock.now() - ended_s
         finally:
             has_ids = has_ids if status == "ok" else self._prompts.answering(call.call, exchange)
-            self._end(call, exchange, status, failure, has_ids=has_ids)
+            self._end(call, exchange, status, failure, due_s=due_s, has_ids=has_ids)
         if failure:
             raise CallFailed(failure)
+        # what the server was asked about its answer takes time that is not the client's
+        return (ended_s if exchange.ended_s is None else exchange.ended_s) + asked_s
 
     def _deliver(self, call: Call, exchange: Exchange, tokens: int) -> None:
         """Start the steps that waited for a part of an answer; their prompts take what there is of it."""
-        ready = self._readiness.delivered(call.call, tokens)
+        ready = self._readiness.delivered(call.call, tokens, now_s=self._clock.now())
         if ready:
             self._prompts.answering(call.call, exchange)
             self._start(ready)
 
-    def _end(self, call: Call, exchange: Exchange, status: Status, failure: Failure | None, *, has_ids: bool) -> None:
+    def _end(
+        self,
+        call: Call,
+        exchange: Exchange,
+        status: Status,
+        failure: Failure | None,
+        *,
+        due_s: float,
+        has_ids: bool,
+    ) -> None:
         ended_s = exchange.ended_s if status == "ok" else None
         performed = Performed(
-            request_result(self._place, call, exchange, status=status, failure=failure),
+            request_result(self._place, call, exchange, due_s=due_s, status=status, failure=failure),
             sent_s=None if failure and failure.kind in NEVER_SENT else exchange.sent_s,
             first_token_s=ended_s if exchange.first_token_s is None else exchange.first_token_s,
             has_ids=has_ids,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from rotoscope.replayer import metrics
 from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, ratio_interval
+from rotoscope.replayer.client_load import ClientLoad, ClientMeter, client_findings, client_load
 from rotoscope.replayer.goodput import Goodput, goodput_of
 from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.preflight import NO_CACHED
@@ -20,8 +21,6 @@ from rotoscope.replayer.window import Window, window_of
 INTERRUPTED_EXIT_CODE = 130
 NOT_WRITTEN = frozenset({"request_results", "optimal_tokens"})
 """Fields of a summary that are not part of its file."""
-LARGEST_LAG_S = 0.02
-"""99th percentile of the schedule lag, above which latencies are the client's as well."""
 LARGEST_DISAGREEMENT = 0.01
 """Between the hit rate by usage and that by counters, above which something is to be explained."""
 
@@ -118,6 +117,7 @@ class Summary:
     mean_waiting_s: float | None
     window: Window | None
     cache: Cache
+    client: ClientLoad = field(default_factory=ClientLoad)
     goodput: Goodput | None = None
     """None where no limits were given."""
     counted: Counted | None = None
@@ -159,6 +159,7 @@ def summarise(
     duration_s: float,
     in_flight_at_end: int | None = None,
     counted: Growth | None = None,
+    meter: ClientMeter | None = None,
 ) -> Summary:
     """Summarise a run; `optimal_tokens` is the realised optimum of each request.
 
@@ -167,6 +168,7 @@ def summarise(
     answered = [one for one in requests if one.status == "ok"]
     done = [one for one in sessions if one.status == "ok"]
     job_latencies_s = [one.latency_s for one in done if one.latency_s is not None]
+    session_lag_s = metrics.distribution([one.lag_s for one in sessions if one.lag_s is not None])
     ttft_p50, ttft_p90 = _ttft_intervals(answered, seed=setup.seed)
     window = None if interrupted else window_of(setup, sessions, requests)
     return Summary(
@@ -195,13 +197,16 @@ def summarise(
         latency_s=_distribution(answered, lambda one: one.latency_s),
         job_latency_s=metrics.distribution(job_latencies_s),
         mean_job_latency_interval_s=mean_interval(job_latencies_s, seed=setup.seed),
-        schedule_lag_s=metrics.distribution([one.lag_s for one in sessions if one.lag_s is not None]),
+        schedule_lag_s=session_lag_s,
         mean_generating_s=_mean([one.generating_s for one in done if one.generating_s is not None]),
         mean_queue_prefill_s=_mean([one.queue_prefill_s for one in done if one.queue_prefill_s is not None]),
         mean_decode_s=_mean([one.decode_s for one in done if one.decode_s is not None]),
         mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
         window=window,
         cache=_cache(requests, optimal_tokens, seed=setup.seed),
+        client=client_load(
+            session_lag_s=session_lag_s, request_lag_s=_distribution(requests, lambda one: one.lag_s), meter=meter
+        ),
         goodput=goodput_of(setup, requests, Interval(window.opens_s, window.closes_s) if window else None),
         counted=_counted(counted),
         request_results=tuple(requests),
@@ -226,10 +231,7 @@ def findings(summary: Summary) -> Iterator[str]:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
-    lag = summary.schedule_lag_s
-    if lag is not None and lag.p99 > LARGEST_LAG_S:
-        late = f"1 % by more than {1000 * lag.p99:,.0f} ms, {1000 * lag.max:,.0f} ms at most"
-        yield f"sessions were let in later than planned, {late}: this client is saturated, not the server"
+    yield from client_findings(summary.client, session_lag_s=summary.schedule_lag_s)
     if summary.isl_error:
         off = f"{summary.isl_error.mean:,.1f} off on average, {summary.isl_error.max:,.0f} at most"
         yield f"{summary.isl_mismatches} requests: the server counted another number of prompt tokens than planned, {off}"

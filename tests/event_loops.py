@@ -42,6 +42,13 @@ def in_jumping_loop(test: Callable[Arguments, Coroutine[Any, Any, None]]) -> Cal
     return run
 
 
+def jump(seconds: float) -> None:
+    """Let time pass in a jumping loop that does nothing else meanwhile, as if something held it up."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, JumpingLoop)
+    loop.jump(seconds)
+
+
 class JumpingLoop(asyncio.SelectorEventLoop):
     """An event loop whose time is where its next timer is."""
 
@@ -51,6 +58,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._selecting.now
+
+    def jump(self, seconds: float) -> None:
+        self._selecting.now += seconds
 
 
 class _JumpingSelector(selectors.DefaultSelector):

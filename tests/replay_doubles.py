@@ -88,11 +88,12 @@ def session_of(
     server: VirtualServer,
     *,
     prompts: SessionPrompts | None = None,
+    planned_s: float | None = None,
     on_request: Callable[[Performed], None] = lambda performed: None,
 ) -> Session:
     """Return a session of the trace; to be called in the event loop."""
     return Session(
-        Place(session=0, trace=0, run_start_s=0.0),
+        Place(session=0, trace=0, run_start_s=0.0, planned_s=planned_s),
         part_of(trace),
         prompts or ToldPrompts.of(trace),
         backend=server,

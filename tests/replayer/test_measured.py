@@ -42,7 +42,7 @@ def test_times_to_the_first_token_and_to_the_first_output_are_told_apart() -> No
     exchange.note_tokens(1, 103.5, is_output=True)
     exchange.note_tokens(1, 104.0, is_output=True)
 
-    result = request_result(PLACE, make_call(), exchange, status="cancelled", failure=None)
+    result = request_result(PLACE, make_call(), exchange, due_s=0.0, status="cancelled", failure=None)
 
     assert (result.start_s, result.ttft_s, result.ttfo_s) == (1.0, 1.0, 2.5)
 
@@ -51,7 +51,7 @@ def test_there_is_no_time_to_output_where_nobody_knows_what_is_reasoning() -> No
     exchange = Exchange(prompt=b"[]", output_tokens=3, sent_s=101.0)
     exchange.note_tokens(1, 102.0)
 
-    assert request_result(PLACE, make_call(), exchange, status="ok", failure=None).ttfo_s is None
+    assert request_result(PLACE, make_call(), exchange, due_s=0.0, status="ok", failure=None).ttfo_s is None
 
 
 def test_while_an_answer_arrives_another_prompt_costs_the_job_no_time_of_its_own() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from event_loops import in_jumping_loop
+from event_loops import in_jumping_loop, jump
 from hypothesis import given
 from replay_doubles import FIRST_ID, ToldPrompts, VirtualServer, part_of, session_of
 from strategies import traces
@@ -85,6 +85,63 @@ async def test_a_tool_after_the_last_answer_is_not_waited_for() -> None:
     await session.perform()
 
     assert asyncio.get_running_loop().time() == 2.0
+
+
+@in_jumping_loop
+async def test_the_lag_of_a_request_is_how_much_later_than_due_it_was_sent() -> None:
+    class Slow(ToldPrompts):
+        def prompt(self, call: int) -> bytes:
+            jump(0.25 * call)
+            return super().prompt(call)
+
+    trace = make_trace(turns=3, osl=4, tool_ms=2500.0)
+    session = session_of(trace, VirtualServer(), prompts=Slow.of(trace))
+
+    await session.perform()
+
+    assert [one.result.lag_s for one in session.performed] == [0.0, 0.25, 0.5]
+
+
+@in_jumping_loop
+async def test_a_gap_ends_when_it_would_have_whenever_its_beginning_was_noticed() -> None:
+    class Held(VirtualServer):
+        async def perform(self, exchange: Exchange) -> Failure | None:
+            failure = await super().perform(exchange)
+            jump(0.5)
+            return failure
+
+    session = session_of(make_trace(turns=2, osl=4, tool_ms=2500.0), Held())
+
+    await session.perform()
+
+    assert starts(session) == {0: 0.0, 1: 6.5}
+    assert session.performed[1].result.lag_s == 0.0
+
+
+@in_jumping_loop
+async def test_what_is_asked_about_an_answer_is_not_the_clients_lag() -> None:
+    class Asking(ToldPrompts):
+        async def answered(self, call: int, exchange: Exchange) -> bool:
+            await asyncio.sleep(0.75)
+            return await super().answered(call, exchange)
+
+    trace = make_trace(turns=2, osl=4)
+    session = session_of(trace, VirtualServer(), prompts=Asking.of(trace))
+
+    await session.perform()
+
+    assert starts(session) == {0: 0.0, 1: 4.8}
+    assert session.performed[1].result.lag_s == 0.0
+
+
+@in_jumping_loop
+async def test_a_session_that_is_let_in_late_sends_its_first_request_late() -> None:
+    jump(3.0)
+    session = session_of(make_trace(turns=1), VirtualServer(), planned_s=1.0)
+
+    await session.perform()
+
+    assert session.performed[0].result.lag_s == 2.0
 
 
 @in_jumping_loop
