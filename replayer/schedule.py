@@ -36,7 +36,8 @@ from rotoscope.traces.model import (
     Wait,
 )
 
-StepKind: TypeAlias = Literal["call", "sleep", "join"]
+StepKind: TypeAlias = Literal["call", "tool", "wait", "join"]
+"""Tools and waits are slept through."""
 Delivered: TypeAlias = tuple[int, int]
 """A call and how many tokens of its output must have arrived; what has ended has delivered all it will."""
 
@@ -77,7 +78,7 @@ class Step:
     delivered: tuple[Delivered, ...] = ()
     call: int | None = None
     seconds: float = 0.0
-    """How long a sleep lasts."""
+    """How long a tool or a wait lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class _Planner:
             case ToolCall():
                 self._tool(event, index)
             case Wait():
-                self._sleep(event.branch, event.duration_ms, index)
+                self._sleep("wait", event, index)
             case ParallelStart():
                 self._fork(event, index)
             case ParallelEnd():
@@ -208,7 +209,7 @@ class _Planner:
         after = {step: None}
         if not self.leads_to(step, tool.branch, len(self.drafts)):
             after |= self._start(tool.branch)
-        sleep = self._draft("sleep", index, tool.branch, after, seconds=self._gaps.seconds(0.0, ends_ms))
+        sleep = self._draft("tool", index, tool.branch, after, seconds=self._gaps.seconds(0.0, ends_ms))
         line.last.pop(step, None)
         line.last[sleep] = None
         if asking is line.call or _are_choices(asking, line.call):
@@ -220,21 +221,22 @@ class _Planner:
         known = line.together
         if tool.at_ms is None or known is None or not known.at_ms <= tool.at_ms < known.end_ms:
             before, gap_ms = dict(line.last), line.gap_ms
-            self._sleep(tool.branch, tool.duration_ms, index)
+            self._sleep("tool", tool, index)
             if tool.at_ms is not None:
                 line.together = _Together(tool.at_ms, tool.at_ms + tool.duration_ms, gap_ms, before)
             return
         end_ms = tool.at_ms + tool.duration_ms
         stop_ms = known.gap_ms + end_ms - known.at_ms
         seconds = self._gaps.seconds(known.gap_ms, stop_ms)
-        line.last[self._draft("sleep", index, tool.branch, known.after, seconds=seconds)] = None
+        line.last[self._draft("tool", index, tool.branch, known.after, seconds=seconds)] = None
         line.gap_ms = max(line.gap_ms, stop_ms)
         line.together = replace(known, end_ms=max(known.end_ms, end_ms))
 
-    def _sleep(self, branch: Branch | None, duration_ms: float, index: int) -> None:
-        line = self._line(branch, index)
-        start_ms, line.gap_ms = line.gap_ms, line.gap_ms + duration_ms
-        sleep = self._draft("sleep", index, branch, line.last, seconds=self._gaps.seconds(start_ms, line.gap_ms))
+    def _sleep(self, kind: StepKind, event: ToolCall | Wait, index: int) -> None:
+        line = self._line(event.branch, index)
+        start_ms, line.gap_ms = line.gap_ms, line.gap_ms + event.duration_ms
+        seconds = self._gaps.seconds(start_ms, line.gap_ms)
+        sleep = self._draft(kind, index, event.branch, line.last, seconds=seconds)
         line.last, line.together = {sleep: None}, None
 
     def _fork(self, fork: ParallelStart, index: int) -> None:

@@ -133,7 +133,7 @@ class Session:
         match step.kind:
             case "call":
                 return await self._call(step, due_s)
-            case "sleep":
+            case "tool" | "wait":
                 over_s = due_s + step.seconds
                 await self._clock.sleep(max(0.0, over_s - self._clock.now()))
                 return over_s

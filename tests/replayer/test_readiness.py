@@ -12,7 +12,7 @@ def call(number: int, *after: int, delivered: tuple[tuple[int, int], ...] = ()) 
 
 
 def sleep(*after: int) -> Step:
-    return Step("sleep", None, after, seconds=1.0)
+    return Step("wait", None, after, seconds=1.0)
 
 
 def readiness(*steps: Step) -> Readiness:

@@ -60,7 +60,7 @@ def starts_of_calls(trace: Trace, gaps: Gaps | None = None, call_s: float = 1.0)
 
 
 def sleeps(trace: Trace, gaps: Gaps | None = None) -> list[float]:
-    return [step.seconds for step in plan_session(trace, gaps).steps if step.kind == "sleep"]
+    return [step.seconds for step in plan_session(trace, gaps).steps if step.kind in ("tool", "wait")]
 
 
 def test_a_conversation_is_a_line_of_calls_and_sleeps() -> None:
@@ -68,7 +68,7 @@ def test_a_conversation_is_a_line_of_calls_and_sleeps() -> None:
 
     assert schedule.steps == (
         Step("call", None, after=(), call=0),
-        Step("sleep", None, after=(0,), seconds=0.05),
+        Step("tool", None, after=(0,), seconds=0.05),
         Step("call", None, after=(1,), call=1),
     )
 
@@ -639,6 +639,6 @@ def test_every_step_starts_exactly_when_what_it_waits_for_is_there(trace: Trace,
 
     calls = {step.call: start for step, start in zip(schedule.steps, starts, strict=True) if step.call is not None}
     assert calls == pytest.approx({call: expected.start(i) for call, i in expected.index.items()})
-    ends = [starts[i] + step.seconds for i, step in enumerate(schedule.steps) if step.kind == "sleep"]
+    ends = [starts[i] + step.seconds for i, step in enumerate(schedule.steps) if step.kind in ("tool", "wait")]
     timed = [i for i, event in enumerate(trace.events) if isinstance(event, ToolCall | Wait)]
     assert sorted(ends) == pytest.approx(sorted(expected.end(i) for i in timed))
