@@ -14,13 +14,11 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 
 from examples.offline import serving
 from examples.programs import interruptible, run_command
-from rotoscope.replayer import metrics
-from rotoscope.replayer.metrics import Interval
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.progress import progress_line
 from rotoscope.replayer.results import make_folder
@@ -205,13 +203,15 @@ def rows(loop: Loop) -> Iterator[tuple[str, ...]]:
 
 
 def waiting_s(trace: Trace) -> float | None:
-    """Return how long the agent had no request in flight, as a replay counts it: tools at the same time count once."""
-    calls = [
-        Interval(call.at_ms / 1000, (call.at_ms + call.duration_ms) / 1000)
+    """Return how long the agent had no request in flight: tools at the same time count once."""
+    calls_ms = sorted(
+        (call.at_ms, call.at_ms + call.duration_ms)
         for call in trace.calls()
         if call.at_ms is not None and call.duration_ms is not None
-    ]
-    return metrics.job_latency_s(calls) - metrics.generating_s(calls) if calls else None
+    )
+    ends_ms = accumulate((end_ms for _, end_ms in calls_ms), max)
+    gaps_ms = (max(0.0, at_ms - end_ms) for (at_ms, _), end_ms in zip(calls_ms[1:], ends_ms, strict=False))
+    return sum(gaps_ms) / 1000 if calls_ms else None
 
 
 def seconds(value: float | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rotoscope.replayer import metrics
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure
+from rotoscope.replayer.job_path import Path
 from rotoscope.replayer.metrics import Interval
 from rotoscope.replayer.results import RequestResult, SessionResult, Status
 from rotoscope.traces.model import Call
@@ -63,28 +64,37 @@ def session_result(
     requests: Sequence[RequestResult],
     *,
     admitted_s: float,
+    last: Path | None = None,
+    join_wait_s: float = 0.0,
     status: Status,
     failure: Failure | None,
 ) -> SessionResult:
-    """Return the result of a session from those of its requests; `admitted_s` is on the run's clock."""
+    """Return the result of a session from those of its requests; `admitted_s` is on the run's clock.
+
+    `last` led to its last answer.
+    """
     times = [_interval(request) for request in requests if request.start_s is not None]
     is_job = status == "ok" and bool(times)
     latency_s = metrics.job_latency_s(times) if is_job else None
-    generating_s = metrics.generating_s(times) if is_job else None
-    decode_s = metrics.decode_s(_answers(requests)) if is_job else None
+    start_s = min((time.start_s for time in times), default=None)
+    split = None
+    if is_job and last is not None and start_s is not None:
+        split = last.split_from(place.run_start_s + start_s).rounded()
     return SessionResult(
         session=place.session,
         trace=place.trace,
         admitted_s=round(admitted_s - place.run_start_s, 6),
         lag_s=None if place.planned_s is None else _seconds(admitted_s - place.run_start_s - place.planned_s),
-        start_s=min((time.start_s for time in times), default=None),
+        start_s=start_s,
         latency_s=_seconds(latency_s),
-        generating_s=_seconds(generating_s),
-        queue_prefill_s=None
-        if generating_s is None or decode_s is None
-        else _seconds(max(0.0, generating_s - decode_s)),
-        decode_s=_seconds(decode_s),
-        waiting_s=None if latency_s is None or generating_s is None else _seconds(latency_s - generating_s),
+        generating_s=_seconds(split and split.generating_s),
+        queue_prefill_s=_seconds(split and split.queue_prefill_s),
+        decode_s=_seconds(split and split.decode_s),
+        waiting_s=_seconds(split and split.waiting_s),
+        tool_s=_seconds(split and split.tool_s),
+        client_s=_seconds(split and split.client_s),
+        overhead_s=_seconds(split and split.overhead_s),
+        join_wait_s=_seconds(join_wait_s) if is_job else None,
         requests=len(requests),
         status=status,
         failure=failure.kind if failure else None,
@@ -124,15 +134,6 @@ def _latency_s(exchange: Exchange) -> float | None:
 def _interval(result: RequestResult) -> Interval:
     assert result.start_s is not None
     return Interval(result.start_s, result.start_s + (result.latency_s or 0.0))
-
-
-def _answers(results: Sequence[RequestResult]) -> list[Interval]:
-    """Return the time of each answer, from its first token on."""
-    return [
-        Interval(one.start_s + one.ttft_s, one.start_s + one.latency_s)
-        for one in results
-        if one.start_s is not None and one.ttft_s is not None and one.latency_s is not None
-    ]
 
 
 def _seconds(value: float | None) -> float | None:

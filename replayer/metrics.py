@@ -92,26 +92,6 @@ def job_latency_s(requests: Sequence[Interval]) -> float:
     return max(request.end_s for request in requests) - min(request.start_s for request in requests)
 
 
-def generating_s(requests: Iterable[Interval]) -> float:
-    """Return how long at least one request of a job was in flight: the length of the union of the intervals.
-
-    The rest of the job's latency is waiting: for tools, people and joins.
-    """
-    total, end_s = 0.0, float("-inf")
-    for request in sorted(requests, key=lambda request: request.start_s):
-        total += max(0.0, request.end_s - max(end_s, request.start_s))
-        end_s = max(end_s, request.end_s)
-    return total
-
-
-def decode_s(answers: Iterable[Interval]) -> float:
-    """Return how long at least one answer of a job was arriving, from its first token to its end.
-
-    The rest of generating is queue and prefill, which only a server can tell apart.
-    """
-    return generating_s(answers)
-
-
 def steady_window(admissions_s: Sequence[float], concurrency: int) -> Interval | None:
     """Return the steady-state window: from the admission that first fills the planned concurrency to the last one.
 

@@ -1,9 +1,9 @@
-"""Which steps of a session may start, as others end and answers arrive, and when they are due; no clock, no task.
+"""Which steps of a session may start, as others end and answers arrive, and what led to them; no clock, no task.
 
 A step waits for steps to end and for calls to have delivered a number of tokens. Each is counted once; what ended has
 delivered all it will. A session is over with its last answer: what leads to no call is never started.
 
-A step is due when the last of what it waits for is over, whenever somebody notices.
+A step is due when the last of what it waits for is over, whenever somebody notices; the path to it is the path to that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable
 from math import inf
+from operator import attrgetter
 
+from rotoscope.replayer.job_path import Path
 from rotoscope.replayer.schedule import Schedule
 from rotoscope.traces.errors import RunFailed
 
@@ -34,6 +36,8 @@ class Waits:
                 delivered[call].append((tokens, index))
         self.after = {step: tuple(followers) for step, followers in after.items()}
         """The steps that wait for a step."""
+        self.joins = _joins_of_branches(schedule, self.needed)
+        """The joins that wait for a step of a branch that ends with them."""
         self.delivered = {call: tuple(waiting) for call, waiting in delivered.items()}
         """How many tokens of a call which steps wait for."""
 
@@ -45,7 +49,9 @@ class Readiness:
         """`start_s` is when the session is due."""
         self._waits = waits
         self._missing = array("l", waits.missing)
-        self._due_s = array("d", [start_s]) * len(waits.missing)
+        self._start = Path(start_s)
+        self._paths: dict[int, Path] = {}
+        """To steps that have not started, as far as it is known; the longest."""
         self._delivered: dict[int, float] = {}
         """How many tokens of the calls that steps wait for have come; of one that has ended, as many as one likes."""
 
@@ -53,28 +59,28 @@ class Readiness:
         """Return the steps that wait for nothing."""
         return [index for index in self._waits.needed if not self._missing[index]]
 
-    def due_s(self, step: int) -> float:
-        """Return when a step that may start was due: when the last of what it waited for was over."""
-        return self._due_s[step]
+    def path_to(self, step: int) -> Path:
+        """Return what led to a step that starts now, up to when it was due: when the last of what it waited for was over."""
+        return self._paths.pop(step, self._start)
 
     def is_awaited(self, call: int) -> bool:
         """Whether a step waits for a part of this call's answer."""
         return any(needed > self._delivered.get(call, 0) for needed, _ in self._waits.delivered.get(call, ()))
 
-    def delivered(self, call: int, tokens: float, *, now_s: float) -> list[int]:
-        """Take note that a call has delivered so many tokens; return the steps that may start."""
+    def delivered(self, call: int, tokens: float, *, path: Path) -> list[int]:
+        """Take note that a call has delivered so many tokens, to which this led; return the steps that may start."""
         waiting = self._waits.delivered.get(call)
         if not waiting:
             return []
         before, self._delivered[call] = self._delivered.get(call, 0), tokens
-        return self._less((index for needed, index in waiting if before < needed <= tokens), now_s)
+        return self._less((index for needed, index in waiting if before < needed <= tokens), path)
 
-    def ended(self, step: int, *, over_s: float) -> list[int]:
-        """Take note that a step has ended, which was over at `over_s`; return the steps that may start."""
-        ready = self._less(self._waits.after.get(step, ()), over_s)
+    def ended(self, step: int, *, path: Path) -> list[int]:
+        """Take note that a step has ended, to which this led; return the steps that may start."""
+        ready = self._less(self._waits.after.get(step, ()), path)
         call = self._waits.steps[step].call
         if call is not None:
-            ready += self.delivered(call, inf, now_s=over_s)
+            ready += self.delivered(call, inf, path=path)
         return ready
 
     def check_all_ended(self) -> None:
@@ -83,14 +89,23 @@ class Readiness:
         if stuck:
             raise RunFailed(f"the schedule cannot go on: step {stuck[0]} waits for what never ends")
 
-    def _less(self, steps: Iterable[int], over_s: float) -> list[int]:
-        ready = []
-        for index in steps:
+    def _less(self, steps: Iterable[int], path: Path) -> list[int]:
+        needed = [index for index in steps if index in self._waits.needed]
+        for index in needed:
             self._missing[index] -= 1
-            self._due_s[index] = max(self._due_s[index], over_s)
-            if not self._missing[index] and index in self._waits.needed:
-                ready.append(index)
-        return ready
+            self._paths[index] = max(self._paths.get(index, path), path, key=attrgetter("until_s"))
+        return [index for index in needed if not self._missing[index]]
+
+
+def _joins_of_branches(schedule: Schedule, needed: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    steps = schedule.steps
+    joins: defaultdict[int, tuple[int, ...]] = defaultdict(tuple)
+    for index in needed:
+        if steps[index].kind == "join":
+            for earlier in steps[index].after:
+                if steps[earlier].branch != steps[index].branch:
+                    joins[earlier] += (index,)
+    return dict(joins)
 
 
 def _leading_to_calls(schedule: Schedule) -> dict[int, None]:

@@ -5,7 +5,7 @@ them says anything about the machine, the person, the server's address or what a
 
 A version that was not yet released takes new fields; a released one takes none, so that the next field makes the next
 version. Either way a new field has a default that is true of results without it, such as None for "not known": by that
-`reading` and audit take older ones. No field is removed, renamed or given another meaning.
+`reading` and audit take older ones. No field of a released version is removed, renamed or given another meaning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rotoscope.traces.writer import write_all, write_whole
 
 FORMAT_NAME = "rotoscope.results"
 FORMAT_VERSION = 2
-"""1 has no time to first output token, split of waiting, or identity of corpus and server."""
+"""1 counted a job's queue, prefill and decode over all of its requests, not those of its path, and told less."""
 
 REQUESTS_FILE = "results.jsonl"
 SESSIONS_FILE = "sessions.jsonl"
@@ -88,13 +88,23 @@ class SessionResult:
     start_s: float | None
     """When its first request was sent; None if none was."""
     latency_s: float | None
-    """From its first request to its last answer, generating and waiting; None unless it was completed."""
+    """From its first request to its last answer, generating and waiting; None unless it was completed, like the rest.
+
+    Generating and waiting, and their parts, are the time of the steps that led to the last answer."""
     generating_s: float | None
     queue_prefill_s: float | None = None
-    """Part of it in which each request in flight still lacked its first token: queued, or its prompt being computed."""
+    """Of it: no token had come, a request was queued or its prompt being computed."""
     decode_s: float | None = None
-    """The rest of it: at least one answer was arriving."""
+    """Of it: an answer was arriving."""
     waiting_s: float | None
+    tool_s: float | None = None
+    """Of waiting."""
+    client_s: float | None = None
+    """Of waiting: recorded waits that are no tools."""
+    overhead_s: float | None = None
+    """Of waiting: the replay itself."""
+    join_wait_s: float | None = None
+    """How long branches that were done waited for their siblings, added up; beside the latency and not part of it."""
     requests: int
     status: Status
     failure: FailureKind | None = None

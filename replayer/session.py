@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeAlias, assert_never
 
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Backend, Exchange
 from rotoscope.replayer.failures import NEVER_SENT, Failure
+from rotoscope.replayer.job_path import JoinWaits, Path
 from rotoscope.replayer.measured import Place, request_result, session_result
 from rotoscope.replayer.prompts import SessionPrompts
 from rotoscope.replayer.readiness import Readiness, Waits
@@ -83,6 +85,9 @@ class Session:
         self._active = 0
         """Tasks of the group that have not ended."""
         self._is_over = asyncio.Event()
+        self._join_waits = JoinWaits()
+        self._last: Path | None = None
+        """What led to the end of the last answer so far."""
         self.performed: list[Performed] = []
         """Requests in the order in which they ended."""
 
@@ -108,7 +113,15 @@ class Session:
     def result(self, status: Status, failure: Failure | None) -> SessionResult:
         """Say how the session went."""
         requests = [one.result for one in self.performed]
-        return session_result(self._place, requests, admitted_s=self._admitted_s, status=status, failure=failure)
+        return session_result(
+            self._place,
+            requests,
+            admitted_s=self._admitted_s,
+            last=self._last,
+            join_wait_s=self._join_waits.total_s,
+            status=status,
+            failure=failure,
+        )
 
     def _start(self, steps: Iterable[int]) -> None:
         for step in steps:
@@ -118,8 +131,10 @@ class Session:
     async def _follow(self, step: int) -> None:
         """Perform a step and then, in the same task, one of those that waited for it."""
         while True:
-            over_s = await self._perform(self._part.schedule.steps[step], self._readiness.due_s(step))
-            ready = self._readiness.ended(step, over_s=over_s)
+            path = await self._perform(step, self._readiness.path_to(step))
+            for join in self._part.waits.joins.get(step, ()):
+                self._join_waits.came(join, self._part.schedule.steps[step].branch, path.until_s)
+            ready = self._readiness.ended(step, path=path)
             if not ready:
                 break
             step, *others = ready
@@ -128,21 +143,23 @@ class Session:
         if not self._active:
             self._is_over.set()
 
-    async def _perform(self, step: Step, due_s: float) -> float:
-        """Perform a step that was due then; return when it was over, which does not depend on when that is noticed."""
+    async def _perform(self, index: int, path: Path) -> Path:
+        """Perform a step to which this led; return what led to its end, which is when it is over, whenever noticed."""
+        step = self._part.schedule.steps[index]
         match step.kind:
             case "call":
-                return await self._call(step, due_s)
+                return await self._call(step, path)
             case "tool" | "wait":
-                over_s = due_s + step.seconds
+                over_s = path.until_s + step.seconds
                 await self._clock.sleep(max(0.0, over_s - self._clock.now()))
-                return over_s
+                return path.then("tool_s" if step.kind == "tool" else "client_s", over_s)
             case "join":
-                return due_s
+                self._join_waits.joined(index, path.until_s)
+                return path
             case _:
                 assert_never(step.kind)
 
-    async def _call(self, step: Step, due_s: float) -> float:
+    async def _call(self, step: Step, path: Path) -> Path:
         assert step.call is not None
         call = self._part.calls[step.call]
         exchange = Exchange(
@@ -150,7 +167,7 @@ class Session:
             output_tokens=max(1, call.completion_tokens),
         )
         if self._readiness.is_awaited(call.call):
-            exchange.on_delivery = lambda tokens: self._deliver(call, exchange, tokens)
+            exchange.on_delivery = lambda tokens: self._deliver(call, exchange, tokens, path)
         status: Status = "cancelled"
         failure = None
         has_ids = False
@@ -162,15 +179,17 @@ class Session:
             asked_s = self._clock.now() - ended_s
         finally:
             has_ids = has_ids if status == "ok" else self._prompts.answering(call.call, exchange)
-            self._end(call, exchange, status, failure, due_s=due_s, has_ids=has_ids)
+            self._end(call, exchange, status, failure, due_s=path.until_s, has_ids=has_ids)
         if failure:
             raise CallFailed(failure)
+        answered = path.through(exchange, ended_s if exchange.ended_s is None else exchange.ended_s)
+        self._last = max(self._last or answered, answered, key=attrgetter("until_s"))
         # what the server was asked about its answer takes time that is not the client's
-        return (ended_s if exchange.ended_s is None else exchange.ended_s) + asked_s
+        return answered.then("overhead_s", answered.until_s + asked_s)
 
-    def _deliver(self, call: Call, exchange: Exchange, tokens: int) -> None:
+    def _deliver(self, call: Call, exchange: Exchange, tokens: int, path: Path) -> None:
         """Start the steps that waited for a part of an answer; their prompts take what there is of it."""
-        ready = self._readiness.delivered(call.call, tokens, now_s=self._clock.now())
+        ready = self._readiness.delivered(call.call, tokens, path=path.through(exchange, self._clock.now()))
         if ready:
             self._prompts.answering(call.call, exchange)
             self._start(ready)

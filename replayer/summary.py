@@ -110,11 +110,20 @@ class Summary:
     schedule_lag_s: Distribution | None
     """How much later than planned sessions were let in, where their times were planned."""
     mean_generating_s: float | None
+    """Of the steps that led to each job's last answer; so are the next ones."""
     mean_queue_prefill_s: float | None
     """Of generating: queue and prefill, which only a server can tell apart."""
     mean_decode_s: float | None
     """The rest of generating."""
     mean_waiting_s: float | None
+    mean_tool_s: float | None = None
+    """Of waiting."""
+    mean_client_s: float | None = None
+    """Of waiting: recorded waits that are no tools."""
+    mean_overhead_s: float | None = None
+    """Of waiting: the replay itself."""
+    mean_join_wait_s: float | None = None
+    """How long branches that were done waited for their siblings, added up in each job; beside its latency."""
     window: Window | None
     cache: Cache
     client: ClientLoad = field(default_factory=ClientLoad)
@@ -198,10 +207,14 @@ def summarise(
         job_latency_s=metrics.distribution(job_latencies_s),
         mean_job_latency_interval_s=mean_interval(job_latencies_s, seed=setup.seed),
         schedule_lag_s=session_lag_s,
-        mean_generating_s=_mean([one.generating_s for one in done if one.generating_s is not None]),
-        mean_queue_prefill_s=_mean([one.queue_prefill_s for one in done if one.queue_prefill_s is not None]),
-        mean_decode_s=_mean([one.decode_s for one in done if one.decode_s is not None]),
-        mean_waiting_s=_mean([one.waiting_s for one in done if one.waiting_s is not None]),
+        mean_generating_s=_mean_of(done, lambda one: one.generating_s),
+        mean_queue_prefill_s=_mean_of(done, lambda one: one.queue_prefill_s),
+        mean_decode_s=_mean_of(done, lambda one: one.decode_s),
+        mean_waiting_s=_mean_of(done, lambda one: one.waiting_s),
+        mean_tool_s=_mean_of(done, lambda one: one.tool_s),
+        mean_client_s=_mean_of(done, lambda one: one.client_s),
+        mean_overhead_s=_mean_of(done, lambda one: one.overhead_s),
+        mean_join_wait_s=_mean_of(done, lambda one: one.join_wait_s),
         window=window,
         cache=_cache(requests, optimal_tokens, seed=setup.seed),
         client=client_load(
@@ -288,7 +301,8 @@ def _isl_error(requests: Sequence[RequestResult]) -> Distribution | None:
     return metrics.distribution(errors) if any(errors) else None
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean_of(sessions: Sequence[SessionResult], value: Callable[[SessionResult], float | None]) -> float | None:
+    values = [seconds for one in sessions if (seconds := value(one)) is not None]
     return sum(values) / len(values) if values else None
 
 

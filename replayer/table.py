@@ -33,12 +33,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     if summary.ttft_s:
         yield from _ttft_rows(summary.ttft_s, summary.ttft_p50_interval_s, summary.ttft_p90_interval_s)
     if summary.job_latency_s:
-        bounds = _bounds(summary.mean_job_latency_interval_s, "{:,.3f}")
-        yield "job latency", _seconds(summary.job_latency_s.mean) + bounds, "mean over completed sessions"
-        yield "  generating", _seconds(summary.mean_generating_s), "a request in flight"
-        yield "    queue, prefill", _seconds(summary.mean_queue_prefill_s), "no answer has begun"
-        yield "    decode", _seconds(summary.mean_decode_s), "an answer arrives"
-        yield "  waiting", _seconds(summary.mean_waiting_s), "for tools, people and joins"
+        yield from _job_rows(summary, summary.job_latency_s)
     if summary.window:
         yield from _window_rows(summary.window, gpus=setup.gpus)
         yield from _token_rows(summary.window.tokens)
@@ -62,6 +57,20 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
     yield from _distribution("schedule lag, ms", summary.schedule_lag_s, "{:,.1f}", scale=1000)
     yield from _distribution("  of requests", summary.client.request_lag_s, "{:,.1f}", scale=1000)
     yield from _distribution("loop delay, ms", summary.client.loop_delay_s, "{:,.1f}", scale=1000)
+
+
+def _job_rows(summary: Summary, latency_s: Distribution) -> Iterator[Row]:
+    bounds = _bounds(summary.mean_job_latency_interval_s, "{:,.3f}")
+    yield "job latency", _seconds(latency_s.mean) + bounds, "mean over completed sessions"
+    yield "  generating", _seconds(summary.mean_generating_s), "on the path to the last answer"
+    yield "    queue, prefill", _seconds(summary.mean_queue_prefill_s), "no token has come"
+    yield "    decode", _seconds(summary.mean_decode_s), "an answer arrives"
+    yield "  waiting", _seconds(summary.mean_waiting_s), "the rest of that path"
+    yield "    tools", _seconds(summary.mean_tool_s), ""
+    yield "    client", _seconds(summary.mean_client_s), "recorded waits that are no tools"
+    yield "    overhead", _seconds(summary.mean_overhead_s), "of this replay"
+    if summary.mean_join_wait_s:
+        yield "  join wait", _seconds(summary.mean_join_wait_s), "not in it: done branches, for their siblings"
 
 
 def _load(setup: Setup) -> str:

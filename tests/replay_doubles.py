@@ -150,6 +150,10 @@ _SESSION = SessionResult(
     queue_prefill_s=1.5,
     decode_s=4.5,
     waiting_s=4.0,
+    tool_s=3.0,
+    client_s=0.75,
+    overhead_s=0.25,
+    join_wait_s=5.0,
     requests=1,
     status="ok",
 )

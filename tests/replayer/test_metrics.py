@@ -57,27 +57,6 @@ def test_a_job_lasts_from_its_first_request_to_its_last_answer() -> None:
     assert metrics.job_latency_s(requests) == 8.0
 
 
-def test_requests_at_the_same_time_generate_once() -> None:
-    requests = [Interval(0.0, 2.0), Interval(1.0, 3.0), Interval(1.0, 1.5), Interval(5.0, 6.0)]
-
-    assert metrics.generating_s(requests) == 4.0
-
-
-def test_while_any_answer_arrives_a_job_decodes() -> None:
-    assert metrics.decode_s([Interval(1.0, 3.0), Interval(2.0, 4.0), Interval(8.0, 9.0)]) == 4.0
-    assert metrics.decode_s([]) == 0.0
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), min_size=1, max_size=8))
-def test_generating_counts_every_second_with_a_request_in_flight(drawn: list[tuple[int, int]]) -> None:
-    requests = [Interval(start, start + length) for start, length in drawn]
-
-    seconds = {second for start, length in drawn for second in range(start, start + length)}
-
-    assert metrics.generating_s(requests) == len(seconds)
-    assert metrics.generating_s(requests) <= metrics.job_latency_s(requests)
-
-
 def test_the_window_opens_with_full_concurrency_and_closes_with_the_last_admission() -> None:
     assert metrics.steady_window([0.0, 1.0, 4.0, 7.0, 9.0], 2) == Interval(1.0, 9.0)
 

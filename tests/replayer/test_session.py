@@ -5,15 +5,17 @@ import asyncio
 import pytest
 from event_loops import in_jumping_loop, jump
 from hypothesis import given
+from hypothesis import strategies as st
 from replay_doubles import FIRST_ID, ToldPrompts, VirtualServer, part_of, session_of
 from strategies import traces
 
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
+from rotoscope.replayer.job_path import JobSplit
 from rotoscope.replayer.schedule import Schedule
 from rotoscope.replayer.session import Performed, Session
 from rotoscope.testing import make_call, make_trace, trace_of
-from rotoscope.traces import Call, ParallelEnd, ParallelStart, Prefix, ToolCall, Trace
+from rotoscope.traces import Call, ParallelEnd, ParallelStart, Prefix, ToolCall, Trace, Wait
 
 
 def fan_out(*, osls: tuple[int, ...] = (4, 6), last: int = 2) -> Trace:
@@ -75,6 +77,111 @@ async def test_a_session_is_generating_while_a_request_is_in_flight_and_waiting_
     assert (result.latency_s, result.generating_s, result.waiting_s) == (17.0, 12.0, 5.0)
     assert (result.queue_prefill_s, result.decode_s) == (3.0, 9.0)
     assert (result.requests, result.status) == (3, "ok")
+
+
+def parts(session: Session) -> JobSplit:
+    """Return what the time of a job went to."""
+    result = session.result("ok", None)
+    found = (result.queue_prefill_s, result.decode_s, result.tool_s, result.client_s, result.overhead_s)
+    assert None not in found
+    return JobSplit(*found)  # type: ignore[arg-type]
+
+
+@in_jumping_loop
+async def test_a_tool_is_told_from_a_wait() -> None:
+    tool = ToolCall(tool_call_id="t0", tool_name="tool0", duration_ms=3000.0)
+    wait = Wait(duration_ms=4000.0, kind="human")
+    session = session_of(trace_of(make_call(0, osl=2), tool, wait, make_call(1, osl=5)), VirtualServer())
+
+    await session.perform()
+
+    assert parts(session) == JobSplit(queue_prefill_s=2.0, decode_s=5.0, tool_s=3.0, client_s=4.0)
+
+
+@in_jumping_loop
+async def test_of_branches_the_one_counts_that_came_last_and_the_others_wait() -> None:
+    trace = trace_of(
+        make_call(0, osl=3),
+        ParallelStart(region=0, num_branches=3),
+        make_call(1, osl=4, branch=(0, 0)),
+        make_call(2, osl=2, branch=(0, 1)),
+        ToolCall(tool_call_id="t0", tool_name="tool0", duration_ms=7500.0, branch=(0, 1)),
+        make_call(3, osl=9, branch=(0, 2)),
+        ParallelEnd(region=0),
+        make_call(4, osl=2),
+    )
+    session = session_of(trace, VirtualServer())
+
+    await session.perform()
+
+    assert session.result("ok", None).latency_s == 3.0 + 9.5 + 2.0
+    assert parts(session) == JobSplit(queue_prefill_s=3.0, decode_s=2.0 + 1.0 + 1.0, tool_s=7.5)
+    assert session.result("ok", None).join_wait_s == 5.5 + 0.5
+
+
+@in_jumping_loop
+async def test_branches_that_nobody_joins_wait_for_nobody() -> None:
+    trace = trace_of(
+        make_call(0, osl=3),
+        ParallelStart(region=0, num_branches=2),
+        make_call(1, osl=4, branch=(0, 0)),
+        make_call(2, osl=9, branch=(0, 1)),
+        make_call(3, osl=2),
+    )
+    session = session_of(trace, VirtualServer())
+
+    await session.perform()
+
+    assert parts(session) == JobSplit(queue_prefill_s=2.0, decode_s=10.0)
+    assert session.result("ok", None).join_wait_s == 0.0
+
+
+@in_jumping_loop
+async def test_what_waits_for_a_part_of_an_answer_goes_on_from_there() -> None:
+    trace = trace_of(
+        ParallelStart(region=0, num_branches=2),
+        make_call(0, 100, osl=10, branch=(0, 0), at_ms=0.0, duration_ms=10_000.0),
+        make_call(1, 103, osl=12, prefix=Prefix(0, 103, "ids"), branch=(0, 1), at_ms=3000.0, duration_ms=12_000.0),
+    )
+    session = session_of(trace, VirtualServer())
+
+    await session.perform()
+
+    assert parts(session) == JobSplit(queue_prefill_s=2.0, decode_s=13.0)
+
+
+@given(traces(), st.integers(0, 3))
+def test_the_parts_of_a_job_add_up_to_its_latency(trace: Trace, held_s: int) -> None:
+    if not part_of(trace).calls:
+        return
+
+    class Slow(ToldPrompts):
+        async def answered(self, call: int, exchange: Exchange) -> bool:
+            jump(0.25 * held_s)
+            return await super().answered(call, exchange)
+
+    @in_jumping_loop
+    async def perform() -> None:
+        session = session_of(trace, VirtualServer(), prompts=Slow.of(trace))
+        await session.perform()
+        result, split = session.result("ok", None), parts(session)
+        assert sum(split) == pytest.approx(result.latency_s, abs=1e-6)
+        assert split.generating_s <= in_flight_s(session) + 1e-6
+        assert min(split) >= 0
+        assert 0 <= (result.join_wait_s or 0.0) <= len(trace.events) * (result.latency_s or 0.0)
+
+    perform()
+
+
+def in_flight_s(session: Session) -> float:
+    """Return how long any request of the session was in flight."""
+    total_s, end_s = 0.0, 0.0
+    for start_s, latency_s in sorted(
+        (one.result.start_s or 0.0, one.result.latency_s or 0.0) for one in session.performed
+    ):
+        total_s += max(0.0, start_s + latency_s - max(end_s, start_s))
+        end_s = max(end_s, start_s + latency_s)
+    return total_s
 
 
 @in_jumping_loop
