@@ -64,7 +64,7 @@ class Counted:
     """Looked up in the cache."""
     cached: float | None
     """Found in the engine's own cache."""
-    host_cached: float | None
+    host_cached: float | None = None
     """Found in host memory, where the engine tells."""
     external_cached: float | None
     """Found in another tier: storage, another machine, a connector that tells no tier."""

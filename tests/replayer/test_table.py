@@ -39,6 +39,13 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     assert rows["optimum"] == ("0.0480", "realised, infinite cache, profile vllm, 16 tokens a block")
     assert rows["job latency"][0] == "10.000 s (10.000 to 10.000)"
     assert (rows["generating"][0], rows["queue, prefill"][0], rows["decode"][0]) == ("6.000 s", "1.500 s", "4.500 s")
+    assert [rows[name][0] for name in ("waiting", "tools", "client", "overhead", "join wait")] == [
+        "4.000 s",
+        "3.000 s",
+        "0.750 s",
+        "0.250 s",
+        "5.000 s",
+    ]
     assert rows["jobs/h/user"][0] == "360.0"
     assert rows["jobs/h/GPU"] == ("360.0", "1.00 jobs in a window of 10.0 s, 1 GPU")
 
