@@ -159,7 +159,7 @@ def rotoscope(api: str) -> Tool:
     """Return Rotoscope with prompts of token ids (`completions`) or of messages (`chat`)."""
 
     def command(place: Place) -> list[str]:
-        options = f"--url {place.url} --no-gaps --concurrency {CONCURRENCY} --api {api} -o {place.folder / 'out'}"
+        options = f"--url {place.url} --gaps none --concurrency {CONCURRENCY} --api {api} -o {place.folder / 'out'}"
         return [sys.executable, "-m", "rotoscope", "replay", str(place.traces), *options.split()]
 
     def requests(place: Place) -> tuple[int, int]:

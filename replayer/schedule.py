@@ -19,8 +19,9 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never, cast, get_args
 
+from rotoscope.replayer.tool_time import only_tool_time
 from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.model import (
     Branch,
@@ -38,6 +39,7 @@ from rotoscope.traces.model import (
 
 StepKind: TypeAlias = Literal["call", "tool", "wait", "join"]
 """Tools and waits are slept through."""
+GapKind: TypeAlias = Literal["recorded", "tools", "none"]
 Delivered: TypeAlias = tuple[int, int]
 """A call and how many tokens of its output must have arrived; what has ended has delivered all it will."""
 
@@ -46,11 +48,15 @@ Delivered: TypeAlias = tuple[int, int]
 class Gaps:
     """How recorded gaps are kept: the time from an answer, or a join, to the next request of the branch."""
 
+    kind: GapKind = "recorded"
+    """What of them: all, the time of tools without that of people and of the agent itself, or nothing."""
     scale: float = 1.0
     cap_s: float | None = None
     """The longest gap, after scaling."""
 
     def __post_init__(self) -> None:
+        if self.kind == "none" and (self.scale != 1.0 or self.cap_s is not None):
+            raise UnusableInput("expected no gaps, or a scale or cap of them, not both")
         if not (isfinite(self.scale) and self.scale >= 0):
             raise UnusableInput(f"expected a gap scale of 0 or more, found {self.scale}")
         if self.cap_s is not None and not self.cap_s >= 0:
@@ -61,10 +67,20 @@ class Gaps:
         return self._kept_s(stop_ms) - self._kept_s(start_ms)
 
     def _kept_s(self, gap_ms: float) -> float:
+        if self.kind == "none":
+            return 0.0
         return min(gap_ms / 1000 * self.scale, inf if self.cap_s is None else self.cap_s)
 
 
-NO_GAPS = Gaps(scale=0.0)
+NO_GAPS = Gaps("none")
+
+
+def gap_kind(text: str) -> GapKind:
+    """Read what is kept of gaps; raise UnusableInput for anything else."""
+    for kind in get_args(GapKind):
+        if kind == text:
+            return cast(GapKind, kind)
+    raise UnusableInput(f"no gaps {text!r}: choose one of {', '.join(get_args(GapKind))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +106,10 @@ class Schedule:
 
 def plan_session(trace: Trace, gaps: Gaps | None = None) -> Schedule:
     """Return the schedule of a session that performs the trace; raise TraceError if steps wait for one another."""
-    planner = _Planner(gaps or Gaps())
+    gaps = gaps or Gaps()
+    if gaps.kind == "tools":
+        trace = only_tool_time(trace)
+    planner = _Planner(gaps)
     for index, event in enumerate(trace.events):
         planner.add(event, index)
     _wait_for_outputs(planner, trace)

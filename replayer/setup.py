@@ -12,6 +12,7 @@ from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
+from rotoscope.replayer.schedule import GapKind
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile, profile_named
@@ -59,6 +60,8 @@ class Setup:
     """After which no session was let in."""
     ramp_s: float = 0.0
     """Over which the first sessions started."""
+    gaps: GapKind = "recorded"
+    """What was kept of the gaps between calls."""
     gap_scale: float
     gap_cap_s: float | None
     timeout_s: float
@@ -101,6 +104,7 @@ def setup_of(
         mix=tuple(share.weight for share in options.mix) if options.mix else None,
         duration_s=options.duration_s,
         ramp_s=options.ramp_s,
+        gaps=options.gaps.kind,
         gap_scale=options.gaps.scale,
         gap_cap_s=options.gaps.cap_s,
         timeout_s=options.timeout_s,

@@ -74,9 +74,11 @@ class ReplayFlags:
         ),
     ] = None
     timeout: Annotated[float, typer.Option(help="Longest silence of the server in seconds.")] = 600.0
+    gaps: Annotated[
+        str, typer.Option(help="What is waited for between calls: recorded (all), tools, none.", metavar="KIND")
+    ] = "recorded"
     gap_scale: Annotated[float, typer.Option(help="Factor on the time of tools and waits.", min=0)] = 1.0
     gap_cap: Annotated[float | None, typer.Option(help="Longest gap between answer and next request, s.", min=0)] = None
-    no_gaps: Annotated[bool, typer.Option("--no-gaps", help="Do not wait for tools and people.")] = False
     preflight: Annotated[bool, typer.Option(help="Try the server with a few small requests first.")] = True
     api_key_env: KeyVariable = None
 
@@ -86,7 +88,7 @@ class ReplayFlags:
             from rotoscope.keys import api_key_in
             from rotoscope.replayer.limits import Limits
             from rotoscope.replayer.options import ReplayOptions
-            from rotoscope.replayer.schedule import Gaps
+            from rotoscope.replayer.schedule import Gaps, gap_kind
             from rotoscope.replayer.tokens import Vocabulary
 
         return ReplayOptions(
@@ -105,7 +107,7 @@ class ReplayFlags:
             vocabulary=Vocabulary.parse(self.vocab) if self.vocab else None,
             tokenizer=self.tokenizer,
             timeout_s=self.timeout,
-            gaps=Gaps(scale=0.0 if self.no_gaps else self.gap_scale, cap_s=self.gap_cap),
+            gaps=Gaps(gap_kind(self.gaps), scale=self.gap_scale, cap_s=self.gap_cap),
             api_key=api_key_in(self.api_key_env),
         )
 

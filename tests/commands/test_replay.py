@@ -182,7 +182,7 @@ def test_options_reach_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_growth_may_be_assumed_and_the_summary_says_so(run: Run) -> None:
     Path("x.json").write_bytes(weka(request(0, [1, 2], tail=5, out=30), request(5, [1, 2, 3])))
     with completions_in_a_thread(perfect) as server:
-        ended = run("x.json", "--url", server.url, "--no-gaps", "--assume-growth", "-o", "out")
+        ended = run("x.json", "--url", server.url, "--gaps", "none", "--assume-growth", "-o", "out")
 
     assert ended.code == 0
     assert "assumed for 1 of 2 calls" in ended.err
@@ -192,11 +192,14 @@ def test_growth_may_be_assumed_and_the_summary_says_so(run: Run) -> None:
     assert any("is assumed" in note for note in json.loads(Path("out/summary.json").read_bytes())["notes"])
 
 
-def test_no_gaps_leaves_tools_out(run: Run) -> None:
+def test_what_is_kept_of_gaps_is_named(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
-        ended = run("run.trace.json", "--url", server.url, "--no-gaps", "--json")
+        ended = run("run.trace.json", "--url", server.url, "--gaps", "tools", "--json")
+        wrong = run("run.trace.json", "--url", server.url, "--gaps", "waits")
 
-    assert json.loads(ended.out)["setup"]["gap_scale"] == 0.0
+    assert json.loads(ended.out)["setup"]["gaps"] == "tools"
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "choose one of recorded, tools, none" in wrong.err
 
 
 def test_some_sessions_failed_is_3(run: Run) -> None:

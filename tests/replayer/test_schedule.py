@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import traces
 
-from rotoscope.replayer.schedule import NO_GAPS, Gaps, Schedule, Step, plan_session
+from rotoscope.replayer.schedule import NO_GAPS, Gaps, Schedule, Step, gap_kind, plan_session
 from rotoscope.testing import make_call, make_trace, trace_of
 from rotoscope.traces import Prefix, Trace, TraceError, UnusableInput
 from rotoscope.traces.model import (
@@ -417,8 +417,35 @@ def test_a_cap_counts_on_in_a_child() -> None:
     assert sleeps(trace, Gaps(cap_s=1.0)) == [1.0, 0.0]
 
 
+def test_with_gaps_of_tools_waits_take_no_time_and_tools_their_own() -> None:
+    trace = trace_of(
+        make_call(0, at_ms=0.0, duration_ms=100.0),
+        Wait(kind="think", duration_ms=250.0),
+        tool(0, 500.0, call=0, at_ms=400.0),
+        tool(1, 100.0),
+        Wait(kind="human", duration_ms=9000.0),
+        make_call(1),
+    )
+
+    assert sleeps(trace, Gaps("tools")) == pytest.approx([0.0, 0.5, 0.1, 0.0])
+    assert sleeps(trace, Gaps("tools", scale=2.0, cap_s=0.7)) == pytest.approx([0.0, 0.7, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("values", [{"scale": 0.5}, {"cap_s": 1.0}])
+def test_no_gaps_are_neither_scaled_nor_cut(values: dict[str, Any]) -> None:
+    with pytest.raises(UnusableInput, match="not both"):
+        replace(NO_GAPS, **values)
+
+
+@pytest.mark.parametrize("kind", ["recorded", "tools", "none"])
+def test_the_kinds_of_gaps_have_names(kind: str) -> None:
+    assert gap_kind(kind) == kind
+    with pytest.raises(UnusableInput, match="choose one of recorded, tools, none"):
+        gap_kind(f"{kind}s")
+
+
 @pytest.mark.parametrize("values", [{"scale": -1.0}, {"scale": float("nan")}, {"cap_s": -0.1}, {"cap_s": float("nan")}])
-def test_gaps_that_make_no_sense_are_refused(values: dict[str, float]) -> None:
+def test_gaps_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(UnusableInput, match="expected a gap"):
         Gaps(**values)
 
