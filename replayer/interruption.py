@@ -65,3 +65,23 @@ def _on_first_signal(act: Callable[[], None], again_after_s: float) -> Iterator[
         if timer is not None:
             timer.cancel()
         restore()
+
+
+@contextmanager
+def signals_raise() -> Iterator[None]:
+    """Let what ends a process raise KeyboardInterrupt, as Ctrl-C does, so that blocks are left and stop what they started.
+
+    A signal that is ignored stays so (`nohup`); outside the main thread there are none.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in previous.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -27,6 +27,7 @@ from rotoscope.commands.recover import recover
 from rotoscope.commands.replay import replay
 from rotoscope.commands.serve import serve
 from rotoscope.commands.show import show
+from rotoscope.commands.sweep import sweep
 
 TRACEBACK_VARIABLE = "ROTOSCOPE_TRACEBACK"
 """Set to anything to see the traceback of an error instead of its one line."""
@@ -50,7 +51,7 @@ def rotoscope(
     """Record live agent runs without their content and replay them against any inference server."""
 
 
-for command in (analyze, audit, campaign, convert, doctor, proxy, publish, record, recover, replay, serve, show):
+for command in (analyze, audit, campaign, convert, doctor, proxy, publish, record, recover, replay, serve, show, sweep):
     app.command(
         short_help=(command.__doc__ or "").split("\n")[0],  # whole; by itself the list of commands cuts it
         context_settings={

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +11,10 @@ import typer
 from rotoscope.flags import with_flags
 from rotoscope.loading import loading
 from rotoscope.replay_flags import ReplayFlags, TracePaths
+from rotoscope.replaying import run_replay, say
 
 if TYPE_CHECKING:
-    from rotoscope.replayer.options import ReplayOptions
     from rotoscope.replayer.summary import Summary
-    from rotoscope.traces.model import Trace
 
 
 @with_flags
@@ -75,29 +73,13 @@ def replay(
         salt=salt,
         folder=output,
     )
-    traces, shares = flags.opened(paths, _say)
+    traces, shares = flags.opened(paths, say)
     options = replace(options, mix=shares)
     if arrivals == "recorded":
         options = replace(options, recorded_starts_s=recorded_starts_s(traces))
-    summary = _run([opened.trace for opened in traces], options)
+    summary = run_replay([opened.trace for opened in traces], options)
     _print(summary, as_json=as_json)
     raise typer.Exit(summary.exit_code)
-
-
-def _run(traces: list[Trace], options: ReplayOptions) -> Summary:
-    with loading():
-        from rotoscope.replayer.progress import progress_line
-        from rotoscope.replayer.run import replay
-
-    if not sys.stderr.isatty():
-        return replay(traces, options, say=_say)
-    with progress_line(sys.stderr) as show:
-        return replay(traces, options, say=_say, watch=show)
-
-
-def _say(text: str) -> None:
-    start_of_line = "\r\033[K" if sys.stderr.isatty() else ""
-    sys.stderr.write(f"{start_of_line}{text}\n")
 
 
 def _print(summary: Summary, *, as_json: bool) -> None:

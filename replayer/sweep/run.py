@@ -1,0 +1,139 @@
+"""Run a sweep: each point that has not ended yet, in an order drawn from the seed, and the tables after each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from rotoscope.replayer.notes import Say
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.reading import read_summary
+from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE, Summary
+from rotoscope.replayer.sweep.folder import SweepFolder
+from rotoscope.replayer.sweep.plan import GPUS, Point, SweepPlan
+from rotoscope.replayer.sweep.rows import Measured, rows_of
+from rotoscope.replayer.sweep.tabular import WITHOUT_PARQUET, csv_bytes, parquet_bytes
+from rotoscope.traces.errors import RunFailed
+
+Perform: TypeAlias = Callable[[ReplayOptions, dict[str, str]], Summary]
+"""Replays at one point, on a server with these settings."""
+
+FORMAT_NAME = "rotoscope.sweep"
+FORMAT_VERSION = 1
+PLAN_FILE = "sweep.json"
+CSV_FILE = "sweep.csv"
+PARQUET_FILE = "sweep.parquet"
+MOST_FAILURES_IN_A_ROW = 3
+"""Points without a result, after which the rest is not tried."""
+
+
+@dataclass(slots=True)
+class Swept:
+    """What there is of a sweep."""
+
+    measured: list[Measured] = field(default_factory=list)
+    """The points that have ended, in the order of the grid."""
+    failed: list[Point] = field(default_factory=list)
+    """Those that left no result."""
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """0: all are valid; 3: some are not; 1: some left no result; 130: interrupted."""
+        if self.interrupted:
+            return INTERRUPTED_EXIT_CODE
+        if self.failed or all(one.valid == "failed" for one in self.measured):
+            return 1
+        return 0 if all(one.valid == "yes" for one in self.measured) else 3
+
+
+def sweep(plan: SweepPlan, options: ReplayOptions, *, folder: Path, perform: Perform, say: Say) -> Swept:
+    """Run what has not ended yet of a plan; raise UnusableInput where the folder is another's.
+
+    A point that leaves no result is told and the next one is tried.
+    """
+    place = SweepFolder.opened(
+        folder, file=PLAN_FILE, format_name=FORMAT_NAME, version=FORMAT_VERSION, plan=plan.as_dict()
+    )
+    say(f"results go to {folder}")
+    return _Sweep(plan, options, folder=place, perform=perform, say=say).run()
+
+
+class _Sweep:
+    def __init__(
+        self, plan: SweepPlan, options: ReplayOptions, *, folder: SweepFolder, perform: Perform, say: Say
+    ) -> None:
+        self._plan = plan
+        self._options = options
+        self._folder = folder
+        self._perform = perform
+        self._say = say
+        ended = ((point, folder.ended(point.name)) for point in plan.points())
+        self._summaries = {point.number: summary for point, summary in ended if summary is not None}
+
+    def run(self) -> Swept:
+        swept = Swept()
+        waiting = [point for point in self._plan.in_order() if point.number not in self._summaries]
+        if self._summaries:
+            self._say(f"{len(self._summaries)} of {len(self._plan.points())} points have ended before")
+        failures = 0
+        for point in waiting:
+            if failures == MOST_FAILURES_IN_A_ROW:
+                self._say(f"{failures} points in a row left no result: the rest is not tried")
+                break
+            try:
+                swept.interrupted = not self._has_ended(point)
+                failures = 0
+            except RunFailed as error:
+                self._say(f"point {point.number} failed: {error}")
+                swept.failed.append(point)
+                failures += 1
+            if swept.interrupted:
+                break
+            self._write()
+        if not waiting:
+            self._write()
+        swept.measured = self._measured()
+        return swept
+
+    def _has_ended(self, point: Point) -> bool:
+        """Run a point; return False where it was interrupted."""
+        moved = self._folder.set_aside(point.name)
+        if moved is not None:
+            self._say(f"what was there of point {point.number} is in {moved}")
+        self._say(f"point {point.number} of {len(self._plan.points())}: {point}")
+        summary = self._perform(self._options_of(point), point.settings)
+        if summary.interrupted:
+            return False
+        self._summaries[point.number] = read_summary(self._folder.place(point.name))  # without every request
+        return True
+
+    def _options_of(self, point: Point) -> ReplayOptions:
+        gpus = point.settings.get(GPUS)
+        return replace(
+            self._options,
+            concurrency=point.concurrency,
+            sessions=self._plan.sessions_of(point),
+            gpus=self._options.gpus if gpus is None else int(gpus),
+            folder=self._folder.place(point.name),
+        )
+
+    def _measured(self) -> list[Measured]:
+        return [
+            Measured(point, self._summaries[point.number])
+            for point in self._plan.points()
+            if point.number in self._summaries
+        ]
+
+    def _write(self) -> None:
+        rows = rows_of(self._measured())
+        if not rows:
+            return
+        self._folder.write(CSV_FILE, csv_bytes(rows))
+        data = parquet_bytes(rows)
+        if data is not None:
+            self._folder.write(PARQUET_FILE, data)
+        elif len(rows) == len(self._plan.points()):
+            self._say(WITHOUT_PARQUET)
