@@ -11,6 +11,7 @@ from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
+from rotoscope.replayer.load.fixed import Shape
 from rotoscope.replayer.load.mix import Share
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
@@ -44,6 +45,8 @@ class ReplayOptions:
     """None performs each trace once, or as many as there is time for."""
     mix: tuple[Share, ...] | None = None
     """Of which traces more sessions are, all traces in their order; None deals all of them in turn."""
+    fixed: Shape | None = None
+    """Of all requests, where no recorded traces are performed; the trace is its own."""
     duration_s: float | None = None
     """After which no session is let in; those in flight end."""
     concurrency: int | None = None

@@ -10,6 +10,7 @@ from rotoscope import __version__
 from rotoscope.replayer.calibration import Calibration, Source
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.limits import Limits
+from rotoscope.replayer.load.fixed import Shape
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.schedule import GapKind
@@ -54,6 +55,8 @@ class Setup:
     """At which sessions were let in; None in a closed loop, and where it is the recorded one."""
     arrivals: str | None = None
     """How they were spread in time; None in a closed loop."""
+    fixed: Shape | None = None
+    """Of all requests, where they are not those of recorded traces."""
     mix: tuple[float, ...] | None = None
     """Weights of the paths that were given; None dealt all traces in turn."""
     duration_s: float | None = None
@@ -101,6 +104,7 @@ def setup_of(
         concurrency=None if options.is_open_loop else options.concurrency or 1,
         rate_per_h=options.rate_per_h,
         arrivals=options.arrivals_named,
+        fixed=options.fixed,
         mix=tuple(share.weight for share in options.mix) if options.mix else None,
         duration_s=options.duration_s,
         ramp_s=options.ramp_s,

@@ -25,7 +25,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     if setup.template:
         overhead = f"template {setup.template.head} + {setup.template.tail} tokens, {setup.template.back} between turns"
         yield "prompts", f"{setup.words} words", f"{setup.api}, {overhead}, from {setup.tokens_from}"
-    yield "sessions", _counts(summary.sessions), f"of {_plural(setup.traces, 'trace')}, {_load(setup)}{_end(summary)}"
+    yield "sessions", _counts(summary.sessions), f"of {_what(setup)}, {_load(setup)}{_end(summary)}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
     yield from _cache_rows(
         summary.cache, summary.counted, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block"
@@ -71,6 +71,12 @@ def _job_rows(summary: Summary, latency_s: Distribution) -> Iterator[Row]:
     yield "    overhead", _seconds(summary.mean_overhead_s), "of this replay"
     if summary.mean_join_wait_s:
         yield "  join wait", _seconds(summary.mean_join_wait_s), "not in it: done branches, for their siblings"
+
+
+def _what(setup: Setup) -> str:
+    if setup.fixed is None:
+        return _plural(setup.traces, "trace")
+    return f"one request of {setup.fixed.isl:,} + {_plural(setup.fixed.osl, 'token')}"
 
 
 def _load(setup: Setup) -> str:

@@ -44,6 +44,8 @@ class LoadPlan:
 
 def plan_load(options: ReplayOptions, *, traces: int) -> LoadPlan:
     """Return the plan of a replay of so many traces: each once, unless the options say how many or how long."""
+    if options.fixed and options.sessions is None and options.duration_s is None:
+        raise UnusableInput("requests of a fixed shape have no end of their own: give --sessions or --duration")
     plan = _plan_times(options, traces)
     return replace(plan, numbers=mixed(options.mix, plan.sessions)) if options.mix else plan
 

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 TracePaths = Annotated[
     list[str],
-    typer.Argument(help="Trace files or folders, ours or foreign; all of them are replayed.", metavar="PATH"),
+    typer.Argument(
+        help="Trace files or folders, ours or foreign; all of them are replayed.",
+        metavar="PATH",
+        default_factory=list,
+        show_default=False,
+    ),
 ]
 
 
@@ -39,6 +44,13 @@ class ReplayFlags:
         ),
     ] = "auto"
     assume_growth: AssumeGrowth = False
+    fixed: Annotated[
+        str | None,
+        typer.Option(
+            help="No traces, but sessions of one request of this shape each, in tokens, that share nothing.",
+            metavar="ISL:OSL",
+        ),
+    ] = None
     mix: Annotated[
         str | None,
         typer.Option(help="Weights of the paths, such as 3:1; so many of the sessions perform one of their traces."),
@@ -87,6 +99,7 @@ class ReplayFlags:
         with loading():
             from rotoscope.keys import api_key_in
             from rotoscope.replayer.limits import Limits
+            from rotoscope.replayer.load.fixed import Shape
             from rotoscope.replayer.options import ReplayOptions
             from rotoscope.replayer.schedule import Gaps, gap_kind
             from rotoscope.replayer.tokens import Vocabulary
@@ -97,6 +110,7 @@ class ReplayFlags:
             engine=self.engine,
             api=self.api,
             preflight=self.preflight,
+            fixed=None if self.fixed is None else Shape.parse(self.fixed),
             duration_s=self.duration,
             ramp_s=self.ramp,
             seed=self.seed,
@@ -114,15 +128,32 @@ class ReplayFlags:
     def opened(
         self, paths: list[str], say: Callable[[str], None]
     ) -> tuple[list[LabelledTrace], tuple[Share, ...] | None]:
-        """Return the traces of all paths, and the weights of their paths where there is a mix."""
+        """Return the traces of all paths or of the fixed shape, and the weights of paths where there is a mix."""
         with loading():
             from rotoscope.traces.assume_growth import assume_growth_of
+            from rotoscope.traces.errors import UnusableInput
 
+        if bool(paths) == (self.fixed is not None):
+            raise UnusableInput(
+                "name traces to replay, or a shape with --fixed; " + ("not both" if paths else "there is neither")
+            )
+        if self.fixed is not None and self.mix is not None:
+            raise UnusableInput("a mix weighs the paths of traces: leave out --mix, or --fixed")
+        if self.fixed is not None:
+            return [_of_fixed_shape(self.fixed)], None
         traces, shares = _opened(paths, self.mix)
         if self.assume_growth:
             traces, said = assume_growth_of(traces)
             say(said)
         return traces, shares
+
+
+def _of_fixed_shape(text: str) -> LabelledTrace:
+    from rotoscope.replayer.load.fixed import Shape
+    from rotoscope.traces.corpus import Member
+    from rotoscope.traces.formats.recognise import LabelledTrace
+
+    return LabelledTrace(text, Path(text), Member(name="", trace=Shape.parse(text).trace()))
 
 
 def _opened(paths: list[str], mix: str | None) -> tuple[list[LabelledTrace], tuple[Share, ...] | None]:

@@ -131,6 +131,36 @@ def test_a_mix_gives_paths_their_weights(run: Run) -> None:
     assert "a weight for each of the 1 paths, not 2" in wrong.err
 
 
+def test_a_fixed_shape_takes_the_place_of_paths(run: Run) -> None:
+    with completions_in_a_thread(perfect) as server:
+        ended = run("--fixed", "40:3", "--url", server.url, "--sessions", "4", "--concurrency", "2")
+
+    assert ended.code == 0
+    assert "of one request of 40 + 3 tokens, concurrency 2" in ended.out
+    assert json.loads(Path("results/replay-1/summary.json").read_bytes())["setup"]["fixed"] == {"isl": 40, "osl": 3}
+    assert [len(body["prompt"]) for body in server.bodies] == [40] * 4
+    assert len({body["prompt"][0] for body in server.bodies}) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "there is neither"),
+        (["run.trace.json", "--fixed", "4:3"], "not both"),
+        (["--fixed", "4:3"], "give --sessions or --duration"),
+        (["--fixed", "4:3", "--sessions", "2", "--mix", "1"], "leave out --mix"),
+        (["--fixed", "4:3", "--arrivals", "recorded"], "do not say when they started"),
+        (["--fixed", "4"], "such as 1024:256"),
+    ],
+)
+def test_what_is_replayed_is_said_once(run: Run, arguments: list[str], says: str) -> None:
+    ended = run(*arguments, "--url", "http://127.0.0.1:9")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert says in ended.err
+    assert not Path("results").exists()
+
+
 def test_json_is_the_summary_as_it_stands_in_the_file(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
         ended = run("run.trace.json", "--url", server.url, "--json", "-o", "there")
