@@ -39,6 +39,15 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """What a gauge was over a stretch of time."""
+
+    mean: float
+    p50: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
 class Interactivity:
     """Output tokens a second of a request from end to end, that so many percent of the requests reach."""
 
@@ -193,6 +202,31 @@ def hit_rate(hit_tokens: int, prompt_tokens: int) -> float | None:
 def cpu_share(used_s: float, measured_s: float) -> float:
     """Return processor time of the client's process / time: 1 is one core, all that one event loop can use."""
     return used_s / measured_s
+
+
+def level(values: Sequence[tuple[float, float]]) -> Level | None:
+    """Return mean, median and maximum of a gauge from its values, each with the seconds for which it stands.
+
+    The mean is the sum of value x seconds / the sum of seconds; half of the time the gauge was at most its median.
+    None where no time is covered.
+    """
+    lasting = sorted((value, seconds) for value, seconds in values if seconds > 0)
+    if not lasting:
+        return None
+    of_values, seconds = np.array(lasting).T
+    passed_s = np.cumsum(seconds)
+    middle = int(np.searchsorted(passed_s, passed_s[-1] / 2))
+    return Level(float(of_values @ seconds / passed_s[-1]), float(of_values[middle]), float(of_values[-1]))
+
+
+def batch_fill(mean_running: float, max_batch: int) -> float:
+    """Return the mean number of requests in the batch / the most that it holds."""
+    return mean_running / max_batch
+
+
+def queue_share(mean_queue_s: float, mean_prefill_s: float) -> float | None:
+    """Return mean queue time / (mean queue time + mean prefill time) of a request; None where neither takes time."""
+    return mean_queue_s / (mean_queue_s + mean_prefill_s) if mean_queue_s + mean_prefill_s > 0 else None
 
 
 def distribution(values: Sequence[float]) -> Distribution | None:

@@ -66,6 +66,8 @@ class ReplayOptions:
     """Within which an answer is a good one; None counts no good ones."""
     gpus: int | None = None
     """None assumes one."""
+    max_batch: int | None = None
+    """Most requests in the server's batch, of all replicas together; None believes what the server tells, if it does."""
     profile: str | None = None
     """Engine profile of the optimum; None takes the one a simulator names, else `token`, which bounds every engine."""
     block_size: int | None = None
@@ -84,7 +86,7 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         if api_url(self.url).user and self.api_key is not None:
             raise UnusableInput("expected an API key or a user in the URL, not both")
-        for name in ("sessions", "concurrency", "gpus"):
+        for name in ("sessions", "concurrency", "gpus", "max_batch"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UnusableInput(f"{name} must be at least 1, not {value}")

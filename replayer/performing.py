@@ -23,10 +23,11 @@ from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.preflight import NO_IDS
 from rotoscope.replayer.prompting import Prompting
 from rotoscope.replayer.prompts import PromptPlan
-from rotoscope.replayer.results import ResultsFolder, make_folder
+from rotoscope.replayer.results import TIMELINE_FILE, ResultsFolder, make_folder
 from rotoscope.replayer.schedule import plan_session
 from rotoscope.replayer.server import Server
 from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.server_metrics.series import Source, sampling, series_of
 from rotoscope.replayer.session import Part, Performed
 from rotoscope.replayer.setup import Setup, setup_of
 from rotoscope.replayer.summary import Summary, findings, summarise
@@ -73,6 +74,8 @@ class Target:
     """Of the optimum."""
     counted: Counted
     meter: ClientMeter | None = None
+    source: Source | None = None
+    """Of samples of the server over the run; None takes none."""
     """Measures this client; None where time is modelled."""
 
 
@@ -149,22 +152,28 @@ class _Run:
             on_request=self._on_request,
             simulated=setup.simulated,
         )
+        self._series = series_of(target.source, elapsed_s=self._elapsed_s, results=results)
         self._note_first(target.prompting)
 
     async def perform(self, watch: Watch | None) -> Summary:
         """Perform all sessions and write the summary; what was measured before an early end is summed up too."""
         try:
             with _without_pauses():
-                async with _watched(self._lanes, watch), _measured(self._target.meter):
+                async with _watched(self._lanes, watch), _measured(self._target.meter), sampling(self._series):
                     interrupted = await until_interrupted(self._lanes.perform())
-            duration_s = self._lanes.progress().elapsed_s
+            duration_s = self._elapsed_s()
             used = sum(one.prompt_tokens or 0 for one in self._lanes.requests)
             counted = None if interrupted else await self._target.counted.growth(expected_tokens=used)
+            if self._series and not interrupted:
+                await self._series.look_at_end(duration_s)
         except BaseException:  # an interruption too: what was measured by then is worth its summary
             with suppress(RunFailed):
-                self._sum_up(interrupted=True, duration_s=self._lanes.progress().elapsed_s)
+                self._sum_up(interrupted=True, duration_s=self._elapsed_s())
             raise
         return self._sum_up(interrupted=interrupted, duration_s=duration_s, counted=counted)
+
+    def _elapsed_s(self) -> float:
+        return self._lanes.progress().elapsed_s
 
     def _note_first(self, prompting: Prompting) -> None:
         """Count what was asked before the run, to try the server, among what it may have in its cache."""
@@ -196,11 +205,14 @@ class _Run:
             duration_s=duration_s,
             in_flight_at_end=lanes.in_flight_at_end if has_end else None,
             counted=counted,
+            series=self._series,
             meter=self._target.meter,
         )
         for text in (*_findings_of_tokens(self._plan), *findings(summary)):
             self._notes.add(text)
         summary = replace(summary, notes=self._notes.kept)
+        for part in summary.timeline:
+            self._results.write_line(TIMELINE_FILE, part)
         self._results.write_summary(summary.as_dict())
         return summary
 

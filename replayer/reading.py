@@ -18,12 +18,16 @@ from rotoscope.replayer.results import (
     FORMAT_NAME,
     FORMAT_VERSION,
     REQUESTS_FILE,
+    SERVER_FILE,
     SESSIONS_FILE,
     SUMMARY_FILE,
+    TIMELINE_FILE,
     RequestResult,
     SessionResult,
 )
+from rotoscope.replayer.server_metrics.series import ServerSample
 from rotoscope.replayer.summary import NOT_WRITTEN, Summary
+from rotoscope.replayer.timeline import Bin
 from rotoscope.traces.errors import TraceError, UnusableInput
 
 T = TypeVar("T")
@@ -43,6 +47,9 @@ class Results:
     """In the order in which they ended."""
     sessions: tuple[SessionResult, ...]
     """Likewise."""
+    server: tuple[ServerSample, ...]
+    """In the order of time; none of a server without metrics, or of an older version, which has no timeline either."""
+    timeline: tuple[Bin, ...]
 
 
 def read_results(folder: Path) -> Results:
@@ -57,7 +64,13 @@ def read_results(folder: Path) -> Results:
         expected = counts.ok + counts.failed + counts.cancelled
         if found != expected:
             raise _damaged(f"expected {expected} lines, as the summary counts them, found {found}", folder / name)
-    return Results(summary=summary, requests=requests, sessions=sessions)
+    return Results(
+        summary=summary,
+        requests=requests,
+        sessions=sessions,
+        server=_lines_of_some(folder / SERVER_FILE, ServerSample),
+        timeline=_lines_of_some(folder / TIMELINE_FILE, Bin),
+    )
 
 
 def read_summary(folder: Path) -> Summary:
@@ -71,6 +84,11 @@ def read_summary(folder: Path) -> Summary:
     for name in NOT_WRITTEN & set(raw):
         raise _damaged(_UNKNOWN, path, field=name)
     return _valid(Summary, orjson.dumps(raw), path)
+
+
+def _lines_of_some(path: Path, kind: type[T]) -> tuple[T, ...]:
+    """Return the lines of a file that not every run has."""
+    return _lines(path, kind) if path.exists() else ()
 
 
 def _lines(path: Path, kind: type[T]) -> tuple[T, ...]:

@@ -21,11 +21,15 @@ from rotoscope.replayer.results import (
     FORMAT_NAME,
     FORMAT_VERSION,
     REQUESTS_FILE,
+    SERVER_FILE,
     SESSIONS_FILE,
+    TIMELINE_FILE,
     RequestResult,
     SessionResult,
 )
+from rotoscope.replayer.server_metrics.series import ServerSample
 from rotoscope.replayer.summary import NOT_WRITTEN, Summary
+from rotoscope.replayer.timeline import Bin
 from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import FileFindings
@@ -102,6 +106,8 @@ def check_summary(data: bytes, findings: FileFindings, census: Census) -> None:
 RESULT_KINDS = (
     Kind("results", lambda name, head: name == REQUESTS_FILE, partial(check_lines, kind=RequestResult)),
     Kind("sessions", lambda name, head: name == SESSIONS_FILE, partial(check_lines, kind=SessionResult)),
+    Kind("server samples", lambda name, head: name == SERVER_FILE, partial(check_lines, kind=ServerSample)),
+    Kind("timeline", lambda name, head: name == TIMELINE_FILE, partial(check_lines, kind=Bin)),
     Kind("summary", lambda name, head: f'"{FORMAT_NAME}"'.encode() in head[:200], check_summary),
 )
 

@@ -1,7 +1,7 @@
 """What a replay writes: one line a request and one a session as they end, and a summary when it is over.
 
-`results.jsonl` holds `RequestResult` lines, `sessions.jsonl` `SessionResult` lines, `summary.json` the `Summary`. Nothing of
-them says anything about the machine, the person, the server's address or what anybody wrote.
+`results.jsonl` holds `RequestResult` lines, `sessions.jsonl` `SessionResult` lines, `summary.json` the `Summary`; further
+files of lines hold what only some runs have. Nothing of them says anything about the machine, the person, the server's address or what anybody wrote.
 
 A version that was not yet released takes new fields; a released one takes none, so that the next field makes the next
 version. Either way a new field has a default that is true of results without it, such as None for "not known": by that
@@ -30,6 +30,9 @@ FORMAT_VERSION = 2
 REQUESTS_FILE = "results.jsonl"
 SESSIONS_FILE = "sessions.jsonl"
 SUMMARY_FILE = "summary.json"
+SERVER_FILE = "server.jsonl"
+TIMELINE_FILE = "timeline.jsonl"
+FILE_NAMES = (REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE, SERVER_FILE, TIMELINE_FILE)
 DEFAULT_PARENT = Path("results")
 
 Status: TypeAlias = Literal["ok", "failed", "cancelled"]
@@ -114,11 +117,11 @@ class SessionResult:
 class ResultsFolder:
     """A folder that takes the results of one run; each line is in the file when the call returns."""
 
-    def __init__(self, path: Path, requests: BinaryIO, sessions: BinaryIO) -> None:
-        """The files are unbuffered; `opened` opens them."""
+    def __init__(self, path: Path, requests: BinaryIO, sessions: BinaryIO, *, files: ExitStack | None = None) -> None:
+        """The two files that every run has are unbuffered; `files` closes the others, which are opened when needed."""
         self.path = path
-        self._requests = requests
-        self._sessions = sessions
+        self._files = {REQUESTS_FILE: requests, SESSIONS_FILE: sessions}
+        self._closing = files or ExitStack()
 
     @classmethod
     @contextmanager
@@ -128,15 +131,21 @@ class ResultsFolder:
             with _errors(path):
                 requests = files.enter_context(open(path / REQUESTS_FILE, "xb", buffering=0))
                 sessions = files.enter_context(open(path / SESSIONS_FILE, "xb", buffering=0))
-            yield cls(path, requests, sessions)
+            yield cls(path, requests, sessions, files=files)
 
     def write_request(self, result: RequestResult) -> None:
-        with _errors(self.path):
-            write_all(self._requests, orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+        self.write_line(REQUESTS_FILE, result)
 
     def write_session(self, result: SessionResult) -> None:
+        self.write_line(SESSIONS_FILE, result)
+
+    def write_line(self, name: str, record: object) -> None:
+        """Add a line, a dataclass, to a file of the folder, which is made if it is not there yet."""
         with _errors(self.path):
-            write_all(self._sessions, orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+            if name not in self._files:
+                file = open(self.path / name, "xb", buffering=0)  # noqa: SIM115 - closed with the folder
+                self._files[name] = self._closing.enter_context(file)
+            write_all(self._files[name], orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
 
     def write_summary(self, summary: dict[str, object]) -> None:
         """Write the summary, whole or not at all."""
@@ -150,7 +159,7 @@ def make_folder(wanted: Path | None, *, parent: Path = DEFAULT_PARENT) -> Path:
     if wanted is None:
         return _next_free(parent)
     _make(wanted)
-    if any((wanted / name).exists() for name in (REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE)):
+    if any((wanted / name).exists() for name in FILE_NAMES):
         raise UnusableInput(f"{str(wanted)!r} holds results already: name another folder with -o")
     return wanted
 

@@ -59,6 +59,7 @@ async def replay_async(
             backend=way.backend,
             profile=profile,
             counted=counted,
+            source=counted.source,
             meter=ClientMeter(LoopClock()),
         )
         return await perform_run(work, target, options, notes=notes, say=say, watch=watch)

@@ -72,6 +72,8 @@ class Setup:
     """Within which an answer is a good one."""
     gpus: int
     gpus_assumed: bool
+    max_batch: int | None = None
+    """Most requests in the server's batch, as given or as a simulator tells."""
 
 
 def setup_of(
@@ -115,6 +117,7 @@ def setup_of(
         limits=options.limits,
         gpus=options.gpus or 1,
         gpus_assumed=options.gpus is None,
+        max_batch=options.max_batch or server.max_batch,
     )
 
 

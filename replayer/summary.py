@@ -12,14 +12,18 @@ from rotoscope.replayer.client_load import ClientLoad, ClientMeter, client_findi
 from rotoscope.replayer.goodput import Goodput, goodput_of
 from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.preflight import NO_CACHED
+from rotoscope.replayer.queueing import Queueing, queueing_of
 from rotoscope.replayer.results import FORMAT_NAME, FORMAT_VERSION, RequestResult, SessionResult
 from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.server_metrics.series import ServerSeries
+from rotoscope.replayer.server_side import ServerSide, server_side_of
 from rotoscope.replayer.setup import Setup
+from rotoscope.replayer.timeline import Bin, timeline_of
 from rotoscope.replayer.token_rates import isl, tpot_s
 from rotoscope.replayer.window import Window, window_of
 
 INTERRUPTED_EXIT_CODE = 130
-NOT_WRITTEN = frozenset({"request_results", "optimal_tokens"})
+NOT_WRITTEN = frozenset({"request_results", "optimal_tokens", "timeline"})
 """Fields of a summary that are not part of its file."""
 LARGEST_DISAGREEMENT = 0.01
 """Between the hit rate by usage and that by counters, above which something is to be explained."""
@@ -67,7 +71,7 @@ class Counted:
     host_cached: float | None = None
     """Found in host memory, where the engine tells."""
     external_cached: float | None
-    """Found in another tier: storage, another machine, a connector that tells no tier."""
+    """Found in another tier: storage, another machine, and host memory where that is not told."""
     hit_rate: float | None
     """Found in any tier / looked up."""
     output_tokens: float | None
@@ -131,12 +135,17 @@ class Summary:
     """None where no limits were given."""
     counted: Counted | None = None
     """None where the server has no metrics, or they began anew during the run."""
+    queueing: Queueing | None = None
+    """None where the server does not tell queue and prefill apart."""
+    server: ServerSide | None = None
     notes: tuple[str, ...] = ()
     """What was said to people during the run and about its results."""
     request_results: tuple[RequestResult, ...] = field(default=(), repr=False)
     """In the order in which the requests ended."""
     optimal_tokens: tuple[int, ...] = field(default=(), repr=False)
     """The realised optimum of each of them."""
+    timeline: tuple[Bin, ...] = field(default=(), repr=False)
+    """The run over time, in a file of its own."""
 
     @property
     def exit_code(self) -> int:
@@ -149,7 +158,7 @@ class Summary:
 
     def as_dict(self) -> dict[str, object]:
         """Return the content of summary.json."""
-        values = asdict(replace(self, request_results=(), optimal_tokens=()))
+        values = asdict(replace(self, request_results=(), optimal_tokens=(), timeline=()))
         for name in NOT_WRITTEN:
             del values[name]
         return {"format": {"name": FORMAT_NAME, "version": FORMAT_VERSION}, **values}
@@ -168,6 +177,7 @@ def summarise(
     duration_s: float,
     in_flight_at_end: int | None = None,
     counted: Growth | None = None,
+    series: ServerSeries | None = None,
     meter: ClientMeter | None = None,
 ) -> Summary:
     """Summarise a run; `optimal_tokens` is the realised optimum of each request.
@@ -180,6 +190,8 @@ def summarise(
     session_lag_s = metrics.distribution([one.lag_s for one in sessions if one.lag_s is not None])
     ttft_p50, ttft_p90 = _ttft_intervals(answered, seed=setup.seed)
     window = None if interrupted else window_of(setup, sessions, requests)
+    steady = Interval(window.opens_s, window.closes_s) if window else None
+    queue_prefill_s = _mean_of(done, lambda one: one.queue_prefill_s)
     return Summary(
         setup=setup,
         interrupted=interrupted,
@@ -208,7 +220,7 @@ def summarise(
         mean_job_latency_interval_s=mean_interval(job_latencies_s, seed=setup.seed),
         schedule_lag_s=session_lag_s,
         mean_generating_s=_mean_of(done, lambda one: one.generating_s),
-        mean_queue_prefill_s=_mean_of(done, lambda one: one.queue_prefill_s),
+        mean_queue_prefill_s=queue_prefill_s,
         mean_decode_s=_mean_of(done, lambda one: one.decode_s),
         mean_waiting_s=_mean_of(done, lambda one: one.waiting_s),
         mean_tool_s=_mean_of(done, lambda one: one.tool_s),
@@ -220,10 +232,20 @@ def summarise(
         client=client_load(
             session_lag_s=session_lag_s, request_lag_s=_distribution(requests, lambda one: one.lag_s), meter=meter
         ),
-        goodput=goodput_of(setup, requests, Interval(window.opens_s, window.closes_s) if window else None),
+        goodput=goodput_of(setup, requests, steady),
         counted=_counted(counted),
+        queueing=queueing_of(counted, requests, job_queue_prefill_s=queue_prefill_s),
+        server=server_side_of(
+            requests,
+            optimal_tokens,
+            window=steady,
+            duration_s=duration_s,
+            series=series,
+            max_batch=setup.max_batch,
+        ),
         request_results=tuple(requests),
         optimal_tokens=tuple(optimal_tokens),
+        timeline=tuple(timeline_of(requests, optimal_tokens, series.samples if series else (), duration_s=duration_s)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from rotoscope.replayer.bootstrap import CONFIDENCE_PERCENT, Bounds
 from rotoscope.replayer.goodput import Goodput
 from rotoscope.replayer.metrics import Distribution
+from rotoscope.replayer.server_rows import queueing_rows, server_rows, timeline_rows
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
 from rotoscope.replayer.token_rates import TokenRates
@@ -39,6 +40,9 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
         yield from _token_rows(summary.window.tokens)
     if summary.goodput:
         yield from _goodput_rows(summary.goodput, limits=str(setup.limits))
+    if summary.server:
+        yield from server_rows(summary.server)
+    yield from timeline_rows(summary.timeline)
     if summary.ttft_p50_interval_s or summary.mean_job_latency_interval_s:
         yield "intervals", f"{CONFIDENCE_PERCENT} %", "bootstrap over sessions"
 
@@ -63,7 +67,9 @@ def _job_rows(summary: Summary, latency_s: Distribution) -> Iterator[Row]:
     bounds = _bounds(summary.mean_job_latency_interval_s, "{:,.3f}")
     yield "job latency", _seconds(latency_s.mean) + bounds, "mean over completed sessions"
     yield "  generating", _seconds(summary.mean_generating_s), "on the path to the last answer"
-    yield "    queue, prefill", _seconds(summary.mean_queue_prefill_s), "no token has come"
+    apart = "" if summary.queueing or summary.interrupted else "; the server does not tell them apart"
+    yield "    queue, prefill", _seconds(summary.mean_queue_prefill_s), f"no token has come{apart}"
+    yield from queueing_rows(summary.queueing)
     yield "    decode", _seconds(summary.mean_decode_s), "an answer arrives"
     yield "  waiting", _seconds(summary.mean_waiting_s), "the rest of that path"
     yield "    tools", _seconds(summary.mean_tool_s), ""

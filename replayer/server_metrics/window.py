@@ -10,26 +10,32 @@ from yarl import URL
 
 from rotoscope.replayer.server_metrics.counts import Growth, ServerMetrics, growth
 from rotoscope.replayer.server_metrics.scrape import Endpoint, find_metrics, scrape
+from rotoscope.replayer.server_metrics.series import Source
 
-_LONGEST_S = 3.0
-"""Metrics are worth no longer a wait."""
+_LONGEST_S = 2.0
+"""Metrics are worth no longer a wait; beside a run, looks may then be ten seconds from one another at most."""
 _LOOKS = 5
 
 
 class CountedWindow:
     """A stretch of time over which a server's counters are watched, where it has some."""
 
-    def __init__(self, http: aiohttp.ClientSession, start: Endpoint | None, *, timeout_s: float) -> None:
-        self._http = http
-        self._start = start
-        self._timeout_s = timeout_s
+    def __init__(self, source: Source | None) -> None:
+        self.source = source
 
     @classmethod
     async def opened(cls, http: aiohttp.ClientSession, api: URL, *, timeout_s: float) -> Self:
         """Look for the metrics of the server whose API is at `api`, and begin."""
         timeout_s = min(timeout_s, _LONGEST_S)
         found = await find_metrics(http, api, timeout_s=timeout_s)
-        return cls(http, found if isinstance(found, Endpoint) else None, timeout_s=timeout_s)
+        if not isinstance(found, Endpoint):
+            return cls(None)
+
+        async def read() -> ServerMetrics | None:
+            now = await scrape(http, found.url, timeout_s=timeout_s)
+            return now if isinstance(now, ServerMetrics) else None
+
+        return cls(Source(found.metrics, read))
 
     async def growth(self, *, expected_tokens: int = 0, pause_s: float = 0.1) -> Growth | None:
         """Return what was counted so far; None where the server has no metrics, or no longer.
@@ -38,7 +44,7 @@ class CountedWindow:
         looked at again a few times, `pause_s` apart.
         """
         counted: Growth | None = None
-        for look in range(_LOOKS if self._start else 0):
+        for look in range(_LOOKS if self.source else 0):
             if look:
                 await asyncio.sleep(pause_s)
             counted = await self._look()
@@ -49,6 +55,6 @@ class CountedWindow:
         return counted
 
     async def _look(self) -> Growth | None:
-        assert self._start is not None
-        after = await scrape(self._http, self._start.url, timeout_s=self._timeout_s)
-        return growth(self._start.metrics, after) if isinstance(after, ServerMetrics) else None
+        assert self.source is not None
+        after = await self.source.read()
+        return None if after is None else growth(self.source.start, after)

@@ -71,6 +71,10 @@ class ReplayFlags:
         ),
     ] = None
     gpus: Annotated[int | None, typer.Option(help="GPUs behind the server, for jobs/h/GPU.", min=1)] = None
+    max_batch: Annotated[
+        int | None,
+        typer.Option(help="Most requests in the server's batch, for the batch fill, if it does not tell.", min=1),
+    ] = None
     profile: Annotated[
         str | None,
         typer.Option(help="Engine profile of the optimum; a simulator's own, else the widest, if not given."),
@@ -116,6 +120,7 @@ class ReplayFlags:
             seed=self.seed,
             limits=None if self.goodput is None else Limits.parse(self.goodput),
             gpus=self.gpus,
+            max_batch=self.max_batch,
             profile=self.profile,
             block_size=self.block_size,
             vocabulary=Vocabulary.parse(self.vocab) if self.vocab else None,

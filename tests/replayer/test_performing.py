@@ -16,7 +16,8 @@ from rotoscope.replayer.prompting import Prompting
 from rotoscope.replayer.rendering import TOKEN_LISTS
 from rotoscope.replayer.schedule import NO_GAPS
 from rotoscope.replayer.server import Server
-from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.server_metrics.counts import Counter, Growth, ServerMetrics
+from rotoscope.replayer.server_metrics.series import Source
 from rotoscope.replayer.summary import Summary
 from rotoscope.testing import make_trace
 from rotoscope.traces import Trace, UnusableInput
@@ -50,6 +51,7 @@ async def performed(
     server: VirtualServer | None = None,
     counts: Counts | None = None,
     watch: Watch | None = None,
+    source: Source | None = None,
     **options: Any,
 ) -> Summary:
     given = ReplayOptions(url="http://127.0.0.1:1", gaps=NO_GAPS, folder=folder, **options)
@@ -61,6 +63,7 @@ async def performed(
         backend=server or VirtualServer(),
         profile=profile_named("token"),
         counted=counts or Counts(),
+        source=source,
     )
     work = work_of(traces, given, notes)
     return await perform_run(work, target, given, notes=notes, say=lambda text: None, watch=watch)
@@ -92,6 +95,65 @@ async def test_a_run_that_is_cancelled_is_summed_up_as_interrupted(tmp_path: Pat
     with pytest.raises(asyncio.CancelledError):
         await run
     assert json.loads((tmp_path / "summary.json").read_text())["interrupted"]
+
+
+def told_by(server: VirtualServer) -> ServerMetrics:
+    """Return what a virtual server could tell: a prompt counts when it comes, half of it found in host memory."""
+    tokens = float(sum(prompt.count(b",") + 1 for prompt in server.prompts))
+    return ServerMetrics(
+        family="vllm",
+        prompt=Counter({("prompt", ()): tokens}),
+        cached=Counter({("cached", ()): 0.0}),
+        host_cached=Counter({("host", ()): tokens / 2}),
+        running=float(server.in_flight),
+        max_batch=4,
+    )
+
+
+@in_jumping_loop
+async def test_the_server_is_looked_at_over_the_run_whatever_it_is(tmp_path: Path) -> None:
+    server = VirtualServer()
+
+    async def read() -> ServerMetrics | None:
+        return told_by(server)
+
+    source = Source(told_by(server), read)
+    summary = await performed([make_trace(turns=3)], tmp_path, server=server, source=source, sessions=8, concurrency=2)
+
+    side = summary.server
+    assert side is not None
+    assert side.over == "window"
+    assert side.counters is not None
+    assert side.counters.hit_rate == side.counters.host_hit_rate == 0.5
+    assert side.running is not None
+    assert (side.running.mean, side.batch_fill) == (2.0, 0.5)
+    lines = [json.loads(line) for line in (tmp_path / "server.jsonl").read_text().splitlines()]
+    assert lines[-1]["prompt"] == summary.cache.prompt_tokens
+    assert [line["at_s"] for line in lines[:3]] == [0.0, 0.5, 1.5]
+    parts = [json.loads(line) for line in (tmp_path / "timeline.jsonl").read_text().splitlines()]
+    assert len(parts) == 20
+    assert sum(part["counted_prompt"] for part in parts) == pytest.approx(summary.cache.prompt_tokens)
+    assert sum(part["prompt_tokens"] for part in parts) == summary.cache.prompt_tokens
+    assert sum(part["optimal_tokens"] for part in parts) == summary.cache.optimal_tokens
+
+
+@in_jumping_loop
+async def test_a_run_that_is_cancelled_keeps_the_samples_that_it_has(tmp_path: Path) -> None:
+    server = VirtualServer()
+
+    async def read() -> ServerMetrics | None:
+        return told_by(server)
+
+    run = asyncio.create_task(
+        performed([make_trace(turns=3)], tmp_path, server=server, source=Source(told_by(server), read), sessions=4)
+    )
+    await asyncio.sleep(7.25)
+    run.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    side = json.loads((tmp_path / "summary.json").read_text())["server"]
+    assert (side["over"], side["samples"], side["running"]["mean"]) == ("run", 8, 1.0)
 
 
 @in_jumping_loop

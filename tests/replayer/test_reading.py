@@ -16,7 +16,8 @@ from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.reading import read_results, read_summary
 from rotoscope.replayer.result_files import RESULT_KINDS
-from rotoscope.replayer.results import FORMAT_VERSION, ResultsFolder
+from rotoscope.replayer.results import FORMAT_VERSION, SERVER_FILE, TIMELINE_FILE, ResultsFolder
+from rotoscope.replayer.server_metrics.series import ServerSample
 from rotoscope.replayer.summary import summarise
 from rotoscope.traces.audit import audit
 from rotoscope.traces.errors import TraceError, UnusableInput
@@ -28,6 +29,7 @@ REQUESTS = (
     make_request_result(session=1, status="failed", failure=FailureKind.CUT_STREAM, latency_s=None),
 )
 SESSIONS = tuple(make_session_result(number) for number in range(4))
+SAMPLES = (ServerSample(at_s=0.0, prompt=0.0), ServerSample(at_s=0.5, prompt=100.0, running=2.0))
 SUMMARY = replace(
     summarise(
         make_setup(limits=Limits(ttft_s=2.0), mix=(3.0, 1.0)),
@@ -50,6 +52,10 @@ def folder(tmp_path: Path) -> Path:
             results.write_request(request)
         for session in SESSIONS:
             results.write_session(session)
+        for sample in SAMPLES:
+            results.write_line(SERVER_FILE, sample)
+        for part in SUMMARY.timeline:
+            results.write_line(TIMELINE_FILE, part)
         results.write_summary(SUMMARY.as_dict())
     return tmp_path
 
@@ -73,7 +79,10 @@ def test_what_was_written_is_read(folder: Path) -> None:
 
     assert results.requests == REQUESTS
     assert results.sessions == SESSIONS
-    assert results.summary == replace(SUMMARY, request_results=(), optimal_tokens=())
+    assert results.server == SAMPLES
+    assert results.timeline == SUMMARY.timeline
+    assert len(results.timeline) == 20
+    assert results.summary == replace(SUMMARY, request_results=(), optimal_tokens=(), timeline=())
     assert results.summary.window is not None
     assert isinstance(results.summary.window.jobs_per_h_per_gpu_interval, Bounds)
 
@@ -82,6 +91,7 @@ def test_results_of_version_1_are_read_and_audited() -> None:
     results = read_results(VERSION_1)
 
     assert (len(results.requests), len(results.sessions), results.summary.setup.model) == (12, 6, "tiny")
+    assert (results.server, results.timeline) == ((), ())
     assert audit([VERSION_1], kinds=RESULT_KINDS).findings.kept == []
 
 

@@ -13,9 +13,11 @@ from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.result_files import RESULT_KINDS
-from rotoscope.replayer.results import ResultsFolder
+from rotoscope.replayer.results import SERVER_FILE, TIMELINE_FILE, ResultsFolder
 from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.server_metrics.series import ServerSample
 from rotoscope.replayer.summary import Summary, summarise
+from rotoscope.replayer.timeline import timeline_of
 from rotoscope.traces.audit import Audit, audit
 
 SECRET = "what somebody wrote"
@@ -45,6 +47,9 @@ def results(tmp_path: Path) -> Path:
             folder.write_request(request)
         for session in sessions:
             folder.write_session(session)
+        folder.write_line(SERVER_FILE, ServerSample(at_s=0.5, prompt=100.0, kv_usage=0.25))
+        for part in timeline_of(requests, [50, 50], [], duration_s=40.0):
+            folder.write_line(TIMELINE_FILE, part)
         folder.write_summary(summary(requests, sessions).as_dict())
     return tmp_path
 
@@ -92,7 +97,7 @@ def test_the_results_of_a_replay_are_clean(results: Path) -> None:
     done = audited(results)
 
     assert [str(one) for one in done.findings.kept] == []
-    assert (done.files, done.census.results) == (3, 6)
+    assert (done.files, done.census.results) == (5, 27)
     assert {name.kind for name, _ in done.findings.sorted_names()} == {"engine", "model", "salt"}
 
 
@@ -152,3 +157,12 @@ def test_a_summary_is_held_to_its_fields_too(results: Path) -> None:
         "summary.json: setup.model",
         "summary.json: cache.<name of 4 characters>: unknown field",
     ]
+
+
+@pytest.mark.parametrize("name", ["server.jsonl", "timeline.jsonl"])
+def test_what_is_seen_of_the_server_is_numbers_only(results: Path, name: str) -> None:
+    assert findings_of(results) == []
+
+    put(results, name, {"prompt" if name == "server.jsonl" else "requests": SECRET})
+
+    assert len(findings_of(results)) == 1

@@ -212,11 +212,11 @@ def test_an_interrupted_run_has_no_window() -> None:
     assert summary_of(interrupted=True).window is None
 
 
-def test_the_file_holds_everything_but_the_single_requests() -> None:
+def test_the_file_holds_everything_but_the_single_requests_and_the_timeline() -> None:
     values = json.loads(orjson.dumps(summary_of().as_dict()))
 
     assert values["format"] == {"name": "rotoscope.results", "version": FORMAT_VERSION}
-    assert set(values) == {"format", *Summary.__slots__} - {"request_results", "optimal_tokens"}
+    assert set(values) == {"format", *Summary.__slots__} - {"request_results", "optimal_tokens", "timeline"}
     assert values["setup"]["salt"] == "salt"
 
 

@@ -29,6 +29,8 @@ _SUFFIXES = frozenset((".json", ".jsonl", ".csv", ".pb"))
 """That names of traces have, before that of a packer."""
 RESULT_FILES = frozenset(("results.jsonl", "sessions.jsonl", "summary.json"))
 """What a replay leaves in its folder, which may stand among the traces that it read."""
+FURTHER_RESULT_FILES = frozenset(("server.jsonl", "timeline.jsonl"))
+"""What only some leave there, beside the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _named(members: Sequence[Member], name: str, file: Path) -> Member:
 def _files_below(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder, onerror=_raise):
         folders.sort()
-        passed_over = {MANIFEST_NAME} | (RESULT_FILES if set(files) >= RESULT_FILES else set())
+        passed_over = {MANIFEST_NAME} | (RESULT_FILES | FURTHER_RESULT_FILES if set(files) >= RESULT_FILES else set())
         for file in (Path(parent, name) for name in sorted(files) if name not in passed_over):
             if file.is_file():
                 yield file

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -74,3 +75,21 @@ async def test_without_metrics_nothing_is_told() -> None:
 
     async with window_over(vllm(0, 0), None) as (window, _):
         assert await window.growth(pause_s=0.0) is None
+
+
+@in_event_loop
+async def test_a_look_gives_what_the_server_tells_and_nothing_where_it_is_late_or_gone() -> None:
+    texts = [vllm(100, 50), vllm(300, 100), "late", None]
+
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        text = texts.pop(0)
+        if text == "late":
+            await asyncio.Event().wait()
+        return web.Response(status=404) if text is None else web.Response(text=text)
+
+    async with serving({"/metrics": metrics}) as url, aiohttp.ClientSession() as http:
+        source = (await CountedWindow.opened(http, api_url(url), timeout_s=0.5)).source
+        assert source is not None
+        looks = [await source.read() for _ in range(3)]
+
+    assert [None if look is None or look.prompt is None else look.prompt.total for look in looks] == [300, None, None]

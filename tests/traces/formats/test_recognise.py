@@ -16,11 +16,11 @@ from format_samples import SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.replayer.results import REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE
+from rotoscope.replayer.results import FILE_NAMES, REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE
 from rotoscope.traces import Call, Prefix, Trace, TraceError, UnusableInput, dumps, loads
 from rotoscope.traces.corpus import MANIFEST_NAME, Member, write_manifest
 from rotoscope.traces.formats import read_trtllm, read_weka
-from rotoscope.traces.formats.recognise import RESULT_FILES, open_trace, open_traces
+from rotoscope.traces.formats.recognise import FURTHER_RESULT_FILES, RESULT_FILES, open_trace, open_traces
 from rotoscope.traces.formats.registry import all_formats
 from rotoscope.traces.formats.source import HEAD_BYTES
 from rotoscope.traces.journal import JournalHeader
@@ -257,10 +257,11 @@ def test_what_a_replay_of_a_folder_leaves_in_it_is_passed_over_in_silence(
     written(tmp_path, "good", OURS)
     (tmp_path / "replay-1").mkdir()
     session = b'{"session":0,"trace":0,"requests":12,"status":"ok"}\n'
-    for name in (REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE):
+    for name in FILE_NAMES:
         written(tmp_path / "replay-1", name, session)
 
     assert {REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE} == RESULT_FILES
+    assert set(FILE_NAMES) == RESULT_FILES | FURTHER_RESULT_FILES
     assert len(open_traces([tmp_path])) == 1
     assert caplog.text == ""
     (tmp_path / "replay-1" / SUMMARY_FILE).unlink()

@@ -1,0 +1,53 @@
+"""Looking at something beside a run, again and again, without getting in its way.
+
+It is looked at once a second, half a second after the start for the first time, so that each look stands for the second
+around it. A look that takes long is followed by four times as long a pause. From 10,000 s on, pauses grow with the run,
+so that an hour gives 3,600 looks at most and a week 51,000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from rotoscope.replayer.clock import Clock
+
+Look: TypeAlias = Callable[[], Awaitable[None]]
+
+_INTERVAL_S = 1.0
+_INTERVALS = 10_000
+_PAUSES = 4
+"""As many times as long as a look took is none taken."""
+
+_logger = logging.getLogger(__name__)
+
+
+def interval_s(elapsed_s: float) -> float:
+    """Return how long after the other looks are taken so far into a run, if they take no time."""
+    return max(_INTERVAL_S, elapsed_s / _INTERVALS)
+
+
+@asynccontextmanager
+async def looking(look: Look, *, elapsed_s: Callable[[], float], clock: Clock) -> AsyncIterator[None]:
+    """Look beside what is done in this context; an error of a look ends the looking and nothing else."""
+    task = asyncio.create_task(_look_on(look, elapsed_s=elapsed_s, clock=clock))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _look_on(look: Look, *, elapsed_s: Callable[[], float], clock: Clock) -> None:
+    try:
+        await clock.sleep(_INTERVAL_S / 2)
+        while True:
+            asked_s = elapsed_s()
+            await look()
+            took_s = elapsed_s() - asked_s
+            await clock.sleep(max(interval_s(asked_s) - took_s, _PAUSES * took_s))
+    except Exception:  # whatever is wrong with what is looked at: the run goes on
+        _logger.exception("nothing more is seen beside this run")
