@@ -17,7 +17,9 @@ class Exchange:
     """
 
     prompt: bytes
-    """A JSON list of token ids, or, for the APIs that take no ids, of messages with `role` and `content`."""
+    """A JSON list of token ids, or, for the APIs that take no ids, of messages with `role` and `content`.
+
+    For a server in this process packed ids."""
     output_tokens: int
     """Tokens to generate, at least 1."""
     on_delivery: Callable[[int], None] | None = None

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
+from yarl import URL
+
 from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
 from rotoscope.replayer.limits import Limits
@@ -31,8 +33,8 @@ _SALT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 class ReplayOptions:
     """How traces are replayed; raises UnusableInput for values that cannot be."""
 
-    url: str
-    """Of the server, with or without `/v1`."""
+    url: str | None = None
+    """Of the server, with or without `/v1`; None for a run in modelled time, which asks none."""
     model: str | None = None
     """None asks the server, which must offer exactly one."""
     engine: str | None = None
@@ -84,7 +86,7 @@ class ReplayOptions:
     """Where results go; None makes results/replay-<n>."""
 
     def __post_init__(self) -> None:
-        if api_url(self.url).user and self.api_key is not None:
+        if self.url is not None and self.server_url.user and self.api_key is not None:
             raise UnusableInput("expected an API key or a user in the URL, not both")
         for name in ("sessions", "concurrency", "gpus", "max_batch"):
             value = getattr(self, name)
@@ -105,6 +107,13 @@ class ReplayOptions:
             engine_named(self.engine)
         if self.profile is not None or self.block_size is not None:
             profile_named(self.profile or DEFAULT_PROFILE, block_size=self.block_size)
+
+    @property
+    def server_url(self) -> URL:
+        """URL of the API, up to and with its version; raises UnusableInput where none is given."""
+        if self.url is None:
+            raise UnusableInput("no server to ask: give its URL")
+        return api_url(self.url)
 
     @property
     def is_open_loop(self) -> bool:

@@ -14,7 +14,7 @@ from rotoscope.replayer.messages import Messages
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import AUTO_API, ReplayOptions
 from rotoscope.replayer.rendering import TOKEN_LISTS, Rendering
-from rotoscope.replayer.server import Server, api_url
+from rotoscope.replayer.server import Server
 from rotoscope.replayer.setup import choose_vocabulary
 from rotoscope.replayer.tokenizing import Messages as Conversation
 from rotoscope.replayer.tokenizing import ServerTokenizer, Tokenizer
@@ -51,9 +51,7 @@ async def choose_prompting(
         return Prompting(TOKEN_LISTS, choose_vocabulary(options, server, notes))
     if options.vocabulary is not None:
         raise UnusableInput(f"--vocab names token ids, and {api.name} takes none: leave it out")
-    tokenizer = ServerTokenizer(
-        http, api_url(options.url), model=server.model, timeout_s=min(_ASK_S, options.timeout_s)
-    )
+    tokenizer = ServerTokenizer(http, options.server_url, model=server.model, timeout_s=min(_ASK_S, options.timeout_s))
 
     async def count_tokens(messages: Conversation) -> int | None:
         return (await _ask(backend, orjson.dumps(messages), api)).prompt_tokens

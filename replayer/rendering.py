@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.layout import PLAIN, Layout
-from rotoscope.replayer.text import StreamText, TokenText
+from rotoscope.replayer.text import PackedIds, StreamText, TokenText
 from rotoscope.traces.model import Trace
 
 
@@ -85,3 +85,14 @@ class TokenLists:
 
 
 TOKEN_LISTS = TokenLists()
+
+
+class TokenArrays(TokenLists):
+    """The same for a server in this process, to which ids are handed as they are in memory."""
+
+    def text(self) -> StreamText:
+        """Return the packed form of no ids."""
+        return PackedIds()
+
+
+TOKEN_ARRAYS = TokenArrays()

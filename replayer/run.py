@@ -19,7 +19,7 @@ from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
 from rotoscope.replayer.preflight import check_context
-from rotoscope.replayer.server import Server, api_url, ask_server
+from rotoscope.replayer.server import Server, ask_server
 from rotoscope.replayer.server_metrics.window import CountedWindow
 from rotoscope.replayer.setup import choose_profile
 from rotoscope.replayer.summary import Summary
@@ -51,7 +51,7 @@ async def replay_async(
     check_context(work.calls(), server, notes)
     async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:
         way = await Ways(options, server, notes, http, partial(_backend, http, options, server.model)).choose()
-        counted = await CountedWindow.opened(http, api_url(options.url), timeout_s=options.timeout_s)
+        counted = await CountedWindow.opened(http, options.server_url, timeout_s=options.timeout_s)
         target = Target(
             server=replace(server, engine=way.engine),
             api=way.api.name,
@@ -68,7 +68,7 @@ async def replay_async(
 async def _ask(options: ReplayOptions) -> Server:
     async with _http_session(options, reuses_connections=False) as http:
         timeout_s = min(_ASK_S, options.timeout_s)
-        url = api_url(options.url)
+        url = options.server_url
         return await ask_server(http, url, model=options.model, timeout_s=timeout_s, engine=options.engine)
 
 
@@ -90,7 +90,7 @@ def _backend(
 ) -> HttpBackend:
     return HttpBackend(
         http,
-        api_url(options.url),
+        options.server_url,
         api=api,
         model=model,
         engine=engine,

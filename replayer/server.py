@@ -81,7 +81,7 @@ async def ask_server(
     cards = _cards(body) if status == 200 else {}
     if model is None:
         model = _only_model(url, status, body, list(cards))
-    server = _server(model, cards.get(model) or (next(iter(cards.values())) if len(cards) == 1 else {}))
+    server = server_of_card(model, cards.get(model) or (next(iter(cards.values())) if len(cards) == 1 else {}))
     server = replace(server, is_listed=not cards or model in cards)
     return server if engine is None else replace(server, engine=engine_named(engine))
 
@@ -123,7 +123,8 @@ def _advice(kind: FailureKind) -> str:
     return "name the model with --model"
 
 
-def _server(model: str, card: dict[str, Any]) -> Server:
+def server_of_card(model: str, card: dict[str, Any]) -> Server:
+    """Return what a card of `/v1/models` tells."""
     meta = card.get("meta")
     meta = meta if isinstance(meta, dict) else {}
     return Server(

@@ -2,7 +2,7 @@
 
 A text grows at its end only; a stream that leaves another one before its end gets a text of its own that begins with a
 part of the other. Text up to a token is then a few slices of buffers. `TokenText` is the JSON text of token ids, a
-comma after each.
+comma after each; `PackedIds` are the ids as they are in memory, for who asks a server in the same process.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import orjson
 from rotoscope.replayer.tokens import TokenIds
 
 _COMMA = ord(",")
+_PACKED = np.dtype("<u4")
 _DEEPEST = 128
 """A text that begins with a part of one that begins with a part ... is copied together beyond this depth."""
 
@@ -47,7 +48,7 @@ class StreamText(ABC):
 
     @abstractmethod
     def array(self, tokens: int) -> bytes:
-        """Return the first `tokens` ids as a JSON array."""
+        """Return the first `tokens` ids as they are sent."""
 
     @abstractmethod
     def _cut(self, segment: memoryview, tokens: int, nth: int) -> int:
@@ -142,3 +143,27 @@ class TokenText(StreamText):
     def _cut(self, segment: memoryview, tokens: int, nth: int) -> int:
         commas = np.flatnonzero(np.frombuffer(segment, np.uint8) == _COMMA)
         return int(commas[nth - 1]) + 1
+
+
+class PackedIds(StreamText):
+    """The ids of a stream, four bytes each, lowest first."""
+
+    __slots__ = ()
+
+    def append(self, ids: TokenIds) -> None:
+        """Add ids at the end."""
+        if len(ids):
+            self._buffer += ids.astype(_PACKED).data.cast("B")
+            self._add_segment(len(ids), _PACKED.itemsize * len(ids))
+
+    def array(self, tokens: int) -> bytes:
+        """Return the first `tokens` ids as bytes that `unpacked` reads."""
+        return b"".join(self._slices(self._offset(tokens)))
+
+    def _cut(self, segment: memoryview, tokens: int, nth: int) -> int:
+        return _PACKED.itemsize * nth
+
+
+def unpacked(packed: bytes) -> TokenIds:
+    """Return the ids that were packed; the array may not be written to."""
+    return np.frombuffer(packed, _PACKED).astype(np.uint32, copy=False)

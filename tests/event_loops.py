@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec
+
+from rotoscope.replayer.simulator.modelled_time import ModelledLoop, run_modelled
 
 Arguments = ParamSpec("Arguments")
 
@@ -36,8 +37,7 @@ def in_jumping_loop(test: Callable[Arguments, Coroutine[Any, Any, None]]) -> Cal
 
     @functools.wraps(test)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
-        with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-            runner.run(test(*args, **kwargs))
+        run_modelled(test(*args, **kwargs))
 
     return run
 
@@ -45,33 +45,5 @@ def in_jumping_loop(test: Callable[Arguments, Coroutine[Any, Any, None]]) -> Cal
 def jump(seconds: float) -> None:
     """Let time pass in a jumping loop that does nothing else meanwhile, as if something held it up."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, JumpingLoop)
+    assert isinstance(loop, ModelledLoop)
     loop.jump(seconds)
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is where its next timer is."""
-
-    def __init__(self) -> None:
-        self._selecting = _JumpingSelector()
-        super().__init__(self._selecting)
-
-    def time(self) -> float:
-        return self._selecting.now
-
-    def jump(self, seconds: float) -> None:
-        self._selecting.now += seconds
-
-
-class _JumpingSelector(selectors.DefaultSelector):
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        events = super().select(0)
-        if not events:
-            if timeout is None:
-                raise AssertionError("everything waits and nothing will ever come")
-            self.now += max(timeout, 0.0)
-        return events

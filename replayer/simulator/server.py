@@ -33,10 +33,10 @@ from rotoscope.replayer.simulator.responses import CHAT_FORM, FINGERPRINT, TEXT_
 from rotoscope.replayer.simulator.scheduler import Scheduler
 from rotoscope.replayer.simulator.serving import Desk
 from rotoscope.replayer.simulator.template import render
-from rotoscope.replayer.simulator.timing import Timing, clock_of_speed
+from rotoscope.replayer.simulator.timing import Clock, Timing, clock_of_speed
 from rotoscope.replayer.simulator.tokenizer import decode, encode, vocabulary_size
 from rotoscope.replayer.simulator.wire import Refusal
-from rotoscope.traces.analysis.profiles import EngineProfile, profile_named
+from rotoscope.traces.analysis.profiles import profile_named
 from rotoscope.traces.errors import RunFailed, UnusableInput
 
 SIMULATED_HEADER = "x-rotoscope-simulated"
@@ -113,8 +113,8 @@ class Simulator:
     def __init__(self, options: SimulatorOptions, model: Model | None = None) -> None:
         self.options = options
         self.profile = profile_named(options.profile, block_size=options.block_size)
-        replicas = [Replica(_engine(options, self.profile)) for _ in range(options.replicas)]
-        self.fleet = Fleet(replicas, router_named(options.router))
+        # a clock each: one that jumps would add their times up
+        self.fleet = fleet_of(options, lambda: clock_of_speed(options.speed))
         self.context_tokens = options.blocks * self.profile.block_size
         self._desk = Desk(self.fleet, model or RandomModel(), name=options.model, context_tokens=self.context_tokens)
         self._started_at = int(time.time())
@@ -212,31 +212,44 @@ class Simulator:
         return self.options.seed if body.seed is None else body.seed
 
     def _model_card(self) -> dict[str, Any]:
-        return {
-            "id": self.options.model,
-            "object": "model",
-            "created": self._started_at,
-            "owned_by": FINGERPRINT,
-            "max_model_len": self.context_tokens,
-            "meta": {
-                "simulated": True,
-                "n_vocab": vocabulary_size(),
-                "profile": self.profile.name,
-                "block_size": self.profile.block_size,
-                "blocks": self.options.blocks,
-                "host_blocks": self.options.host_blocks,
-                "max_batch": self.options.max_batch,
-                "replicas": self.options.replicas,
-                "router": self.options.router,
-                "timing": self.options.timing.source,
-            },
-        }
+        return model_card(self.options, created_at=self._started_at)
 
 
-def _engine(options: SimulatorOptions, profile: EngineProfile) -> Engine:
+def model_card(options: SimulatorOptions, *, created_at: int = 0) -> dict[str, Any]:
+    """Return what `/v1/models` tells of a simulator."""
+    profile = profile_named(options.profile, block_size=options.block_size)
+    return {
+        "id": options.model,
+        "object": "model",
+        "created": created_at,
+        "owned_by": FINGERPRINT,
+        "max_model_len": options.blocks * profile.block_size,
+        "meta": {
+            "simulated": True,
+            "n_vocab": vocabulary_size(),
+            "profile": profile.name,
+            "block_size": profile.block_size,
+            "blocks": options.blocks,
+            "host_blocks": options.host_blocks,
+            "max_batch": options.max_batch,
+            "replicas": options.replicas,
+            "router": options.router,
+            "timing": options.timing.source,
+        },
+    }
+
+
+def fleet_of(options: SimulatorOptions, new_clock: Callable[[], Clock]) -> Fleet:
+    """Return the replicas of a simulator, each on a clock of its own."""
+    replicas = [Replica(_engine(options, new_clock())) for _ in range(options.replicas)]
+    return Fleet(replicas, router_named(options.router))
+
+
+def _engine(options: SimulatorOptions, clock: Clock) -> Engine:
+    profile = profile_named(options.profile, block_size=options.block_size)
     host = HostTier(options.host_blocks) if options.host_blocks else None
     scheduler = Scheduler(BlockCache(options.blocks, host), options.timing, profile, max_batch=options.max_batch)
-    return Engine(scheduler, clock_of_speed(options.speed))  # a clock each: one that jumps would add their times up
+    return Engine(scheduler, clock)
 
 
 async def _listen(runner: web.AppRunner, options: SimulatorOptions) -> str:

@@ -98,15 +98,19 @@ class Desk:
         return Choice(index, output, generation, tool_ids, blocks_of(output))
 
     def _limits(self, body: GenerationBody, prompt_tokens: int) -> Limits:
-        room = self._context_tokens - prompt_tokens
         asked = body.output_tokens
-        if room < (asked or 1):
-            raise Refusal(
-                f"this model's maximum context length is {self._context_tokens} tokens, but {prompt_tokens} in the "
-                f"prompt and {asked or 1} in the completion were requested",
-                code="context_length_exceeded",
-            )
-        max_tokens = asked or room
+        check_room(prompt_tokens, asked or 1, context_tokens=self._context_tokens)
+        max_tokens = asked or self._context_tokens - prompt_tokens
         if (body.min_tokens or 0) > max_tokens:
             raise Refusal(f"min_tokens {body.min_tokens} is more than max_tokens {max_tokens}", param="min_tokens")
         return Limits(max_tokens, body.min_tokens or 0, bool(body.ignore_eos), body.stops)
+
+
+def check_room(prompt_tokens: int, output_tokens: int, *, context_tokens: int) -> None:
+    """Refuse a call that is longer than the context."""
+    if prompt_tokens + output_tokens > context_tokens:
+        raise Refusal(
+            f"this model's maximum context length is {context_tokens} tokens, but {prompt_tokens} in the "
+            f"prompt and {output_tokens} in the completion were requested",
+            code="context_length_exceeded",
+        )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rotoscope.replayer.text import TokenText
+from rotoscope.replayer.text import PackedIds, TokenText, unpacked
 from rotoscope.replayer.tokens import TokenIds
 
 token_lists = st.lists(st.sampled_from([0, 7, 10, 99, 100, 123_456, 2**32 - 1]), max_size=6)
@@ -93,3 +93,28 @@ def test_long_text_is_cut_where_a_token_ends(stop: int) -> None:
     text.append(ids)
 
     assert json.loads(text.array(stop)) == ids[:stop].tolist()
+
+
+def test_ids_are_packed_in_four_bytes_each() -> None:
+    text = PackedIds()
+    text.append(tokens(1, 256, 2**32 - 1))
+    text.append(tokens())
+
+    assert text.array(2) == b"\x01\0\0\0\0\x01\0\0"
+    assert unpacked(text.array(3)).tolist() == [1, 256, 2**32 - 1]
+    assert unpacked(PackedIds().array(0)).tolist() == []
+
+
+@given(st.data())
+def test_any_tree_of_packed_ids_holds_the_tokens_of_its_streams(data: st.DataObject) -> None:
+    streams: list[tuple[PackedIds, list[int]]] = [(PackedIds(), [])]
+    for _ in range(data.draw(st.integers(1, 12))):
+        text, ids = data.draw(st.sampled_from(streams))
+        cut = data.draw(st.just(len(ids)) | st.integers(0, len(ids)))
+        more = data.draw(token_lists)
+        longer = text.continued(cut)
+        longer.append(tokens(*more))
+        streams.append((longer, ids[:cut] + more))
+
+    for text, ids in streams:
+        assert unpacked(text.array(len(ids))).tolist() == ids

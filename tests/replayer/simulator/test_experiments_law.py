@@ -11,13 +11,13 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 import numpy as np
-from event_loops import JumpingLoop
 
 from rotoscope.replayer.simulator.block_cache import BlockCache
 from rotoscope.replayer.simulator.constants import LLAMA_SERVER_TINY
 from rotoscope.replayer.simulator.engine import Engine
 from rotoscope.replayer.simulator.fleet import Fleet, Replica, router_named
 from rotoscope.replayer.simulator.host_tier import HostTier
+from rotoscope.replayer.simulator.modelled_time import run_modelled
 from rotoscope.replayer.simulator.scheduler import Generation, Scheduler
 from rotoscope.replayer.simulator.timing import ScaledClock
 from rotoscope.traces.analysis.profiles import profile_named
@@ -58,8 +58,7 @@ def measure(
         hits = sum(each.hit_tokens + each.host_tokens for each in counts)
         return Outcome(hits / sum(each.queried_tokens for each in counts), seconds)
 
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        return runner.run(run())
+    return run_modelled(run())
 
 
 def engine(blocks: int, host_blocks: int) -> Engine:

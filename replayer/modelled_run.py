@@ -1,0 +1,107 @@
+"""Replay traces on simulated engines in this process and in modelled time, which takes no longer than to compute it.
+
+The run is that of `run.py`, but for the backend: the same sessions, prompts, load, results and summary. What would be
+seen over HTTP beside the server's own times is missing: connections, JSON, a client that is late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from rotoscope.replayer.notes import Notes, Say
+from rotoscope.replayer.options import AUTO_API, ReplayOptions
+from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
+from rotoscope.replayer.preflight import check_context
+from rotoscope.replayer.prompting import Prompting
+from rotoscope.replayer.rendering import TOKEN_ARRAYS
+from rotoscope.replayer.server import server_of_card
+from rotoscope.replayer.server_metrics.counts import Growth, ServerMetrics, growth
+from rotoscope.replayer.server_metrics.families import read_metrics
+from rotoscope.replayer.setup import choose_profile, choose_vocabulary
+from rotoscope.replayer.simulator import metrics
+from rotoscope.replayer.simulator.fleet import Fleet
+from rotoscope.replayer.simulator.modelled_backend import ModelledBackend
+from rotoscope.replayer.simulator.modelled_time import ModelledClock, run_modelled
+from rotoscope.replayer.simulator.server import SimulatorOptions, fleet_of, model_card
+from rotoscope.replayer.summary import Summary
+from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.model import Trace
+
+_API = "completions"
+
+
+def replay_modelled(
+    traces: Sequence[Trace],
+    options: ReplayOptions,
+    simulator: SimulatorOptions,
+    *,
+    say: Say = lambda text: None,
+    watch: Watch | None = None,
+) -> Summary:
+    """Replay traces on engines with these options and return the summary, which is in the folder of results too.
+
+    Times are modelled seconds. `speed`, `host` and `port` of the simulator have no meaning here, nor has what the replay
+    would ask a server over HTTP with.
+    """
+    return run_modelled(_replay(traces, options, simulator, say=say, watch=watch))
+
+
+async def _replay(
+    traces: Sequence[Trace], options: ReplayOptions, simulator: SimulatorOptions, *, say: Say, watch: Watch | None
+) -> Summary:
+    if options.api not in (AUTO_API, _API):
+        raise UnusableInput(f"a simulation takes token ids: leave --api {options.api} out")
+    notes = Notes(say)
+    work = work_of(traces, options, notes)
+    card = model_card(simulator)
+    server = server_of_card(simulator.model, card)
+    check_context(work.calls(), server, notes)
+    async with _running(fleet_of(simulator, ModelledClock)) as fleet:
+        target = Target(
+            server=server,
+            api=_API,
+            prompting=Prompting(TOKEN_ARRAYS, choose_vocabulary(options, server, notes)),
+            backend=ModelledBackend(
+                fleet,
+                context_tokens=card["max_model_len"],
+                seed=simulator.seed,
+                timeout_s=options.timeout_s,
+                tell=notes.hear,
+            ),
+            profile=choose_profile(options, server),
+            counted=_CountedInside(fleet, simulator.model),
+            meter=None,
+        )
+        return await perform_run(work, target, options, notes=notes, say=say, watch=watch)
+
+
+@asynccontextmanager
+async def _running(fleet: Fleet) -> AsyncIterator[Fleet]:
+    engines = asyncio.create_task(fleet.run())
+    try:
+        yield fleet
+    finally:
+        engines.cancel()
+        with suppress(asyncio.CancelledError):
+            await engines
+
+
+class _CountedInside:
+    """What the engines have counted, read as it would be of a server's metrics."""
+
+    def __init__(self, fleet: Fleet, model: str) -> None:
+        self._fleet = fleet
+        self._model = model
+        self._start = self._metrics()
+
+    async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
+        """Return what was counted since the run began."""
+        return growth(self._start, self._metrics())
+
+    def _metrics(self) -> ServerMetrics:
+        engines = [(replica.engine.scheduler, replica.latencies) for replica in self._fleet.replicas]
+        found = read_metrics(metrics.render(engines, self._model))
+        assert found is not None
+        return found

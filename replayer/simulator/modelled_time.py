@@ -1,0 +1,70 @@
+"""Modelled time as the time of an event loop: nothing is waited for, time jumps to where the next timer is.
+
+All that asyncio offers works in it: sleeping, timeouts, tasks. What happens outside this process does not: such a loop
+has no sockets. Signals are heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+_LOOK_EVERY = 64
+"""Turns of the loop between two looks at whether a signal has come: a look is a system call."""
+
+
+def run_modelled(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run to its end, in no time, what waits for modelled time only; raise RuntimeError where it waits for anything else."""
+    with asyncio.Runner(loop_factory=ModelledLoop) as runner:
+        return runner.run(work)
+
+
+class ModelledLoop(asyncio.SelectorEventLoop):
+    """An event loop that begins at 0 s and whose time is where its next timer is."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        """Return modelled seconds."""
+        return self._jumping.now_s
+
+    def jump(self, seconds: float) -> None:
+        """Let time pass as if something held the loop up."""
+        self._jumping.now_s += seconds
+
+
+class ModelledClock:
+    """The time of the modelled loop that is running, which all engines in it share."""
+
+    def __init__(self) -> None:
+        self.now = asyncio.get_running_loop().time
+
+    async def sleep_until(self, moment_s: float) -> None:
+        """Return at `moment_s`, or after one turn of the loop if that is past."""
+        await asyncio.sleep(max(moment_s - self.now(), 0.0))
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self._turns = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return what has come from outside, if anything; else let so many seconds pass."""
+        self._turns += 1
+        if timeout is None or self._turns % _LOOK_EVERY == 0:
+            events = super().select(0)
+            if events:
+                return events
+        if timeout is None:
+            raise RuntimeError("everything waits and nothing will ever come")
+        if timeout > 0:
+            self.now_s += timeout
+        return []

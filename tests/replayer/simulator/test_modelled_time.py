@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from rotoscope.replayer.simulator.modelled_time import ModelledClock, ModelledLoop, run_modelled
+
+
+def test_who_sleeps_wakes_at_its_time_and_nobody_waits() -> None:
+    async def nap(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return asyncio.get_running_loop().time()
+
+    async def naps() -> list[float]:
+        return list(await asyncio.gather(nap(3600.0), nap(0.25), nap(86_400.0 * 30)))
+
+    start = time.monotonic()
+
+    assert run_modelled(naps()) == pytest.approx([3600.0, 0.25, 86_400.0 * 30])
+    assert time.monotonic() - start < 60.0
+
+
+def test_a_clock_tells_the_time_of_the_loop() -> None:
+    async def work() -> tuple[float, float]:
+        clock = ModelledClock()
+        await clock.sleep_until(10.0)
+        await clock.sleep_until(3.0)
+        return clock.now(), asyncio.get_running_loop().time()
+
+    assert run_modelled(work()) == (10.0, 10.0)
+
+
+def test_time_can_be_made_to_pass() -> None:
+    async def work() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ModelledLoop)
+        loop.jump(2.5)
+        return loop.time()
+
+    assert run_modelled(work()) == 2.5
+
+
+def test_what_waits_for_nothing_is_told() -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(RuntimeError, match="nothing will ever come"):
+        run_modelled(work())
+
+
+def test_a_signal_is_heard_in_the_midst_of_modelled_time() -> None:
+    async def work() -> int:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        os.kill(os.getpid(), signal.SIGTERM)
+        turns = 0
+        while not stopped.is_set():
+            await asyncio.sleep(1.0)
+            turns += 1
+        return turns
+
+    assert run_modelled(work()) < 200
