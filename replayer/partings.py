@@ -80,13 +80,18 @@ class Partings:
 
     def of_session(self, session: int) -> Iterator[tuple[int, Parting]]:
         """Yield the calls of a session in order, with how each leaves the stream that it begins like."""
+        for call in self._calls[session % len(self._calls)]:
+            yield call, self.of_call(session, call)
+
+    def of_call(self, session: int, call: int) -> Parting:
+        """Return how a call of a session leaves the stream that it begins like."""
         copy, trace = divmod(session, len(self._calls))
-        for call, parting in self._calls[trace].items():
-            if not isinstance(parting.of, int):
-                place = self._common[parting.of, parting.tokens]
-                rank = place.call_rank(parting.rank, trace, copy)
-                parting = replace(parting, rank=rank, children=place.children(self._sessions), ways=place.ways)
-            yield call, parting
+        parting = self._calls[trace][call]
+        if isinstance(parting.of, int):
+            return parting
+        place = self._common[parting.of, parting.tokens]
+        rank = place.call_rank(parting.rank, trace, copy)
+        return replace(parting, rank=rank, children=place.children(self._sessions), ways=place.ways)
 
     def of_shared(self, key: SharedKey, copy: int) -> Parting:
         """Return how a shared prefix leaves the one that it begins like, in this copy of the corpus."""

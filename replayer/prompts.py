@@ -7,12 +7,16 @@ prefix reaches into an output, the ids are what the server returned, as far as i
 Nothing here depends on the order in which sessions and calls are asked for; only what a server returned, and when,
 enters. Tokens are arrays and text, never Python ints; a prompt that extends an earlier one reuses its text.
 
+What can be made again need not be kept: of a session that waits while many others do, only what its server returned is.
+
 How prompts are written, and what of their tokens is not drawn, is a matter of the rendering: lists of ids, or messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,15 +24,38 @@ from numpy.typing import ArrayLike
 
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.layout import Layout
-from rotoscope.replayer.partings import Parting, Partings, SharedKey
+from rotoscope.replayer.partings import Origin, Parting, Partings, SharedKey
 from rotoscope.replayer.rendering import TOKEN_LISTS, LaidOut, Rendering
 from rotoscope.replayer.separation import Separation
 from rotoscope.replayer.token_streams import CallName, SentTokens, SharedName, StreamName, TokenStream
 from rotoscope.replayer.tokens import NO_TOKENS, Identity, TokenIds, Vocabulary
 from rotoscope.traces.errors import UnusableInput
-from rotoscope.traces.model import Trace
+from rotoscope.traces.model import Call, Trace
 
+MOST_KEPT_TOKENS = 8_000_000
+"""Of all sessions together, beyond which those that wait keep none: at about 11 bytes each, as ids and as text."""
 _BY_NOBODY: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """What all sessions of a trace have in common."""
+
+    laid_out: LaidOut
+    calls: Mapping[int, Call]
+    taken_up: Mapping[int, set[int]]
+    """How many tokens of an answer later prompts hold; 0 where one goes on at its beginning."""
+
+    @classmethod
+    def of(cls, laid_out: LaidOut, partings: Mapping[int, Parting]) -> _Outline:
+        calls = {call.call: call for call in laid_out.trace.calls()}
+        taken_up: dict[int, set[int]] = {}
+        for call, parting in partings.items():
+            if parting.tokens == calls[call].prompt_tokens:
+                taken_up.setdefault(call, set()).add(0)
+            if isinstance(parting.of, int) and (taken := parting.tokens - calls[parting.of].prompt_tokens) >= 0:
+                taken_up.setdefault(parting.of, set()).add(taken)
+        return cls(laid_out, calls, taken_up)
 
 
 class PromptPlan:
@@ -43,6 +70,7 @@ class PromptPlan:
         sessions: int,
         vocabulary: Vocabulary,
         rendering: Rendering = TOKEN_LISTS,
+        most_kept_tokens: int = MOST_KEPT_TOKENS,
     ) -> None:
         if not traces:
             raise UnusableInput("expected at least one trace to replay, found none")
@@ -53,6 +81,12 @@ class PromptPlan:
         self._run: tuple[Identity, ...] = (seed, salt)
         self._vocabulary = vocabulary
         self._partings = Partings(traces, sessions)
+        self._outlines = [
+            _Outline.of(plan, dict(self._partings.of_session(number))) for number, plan in enumerate(self._plans)
+        ]
+        self._most_kept_tokens = most_kept_tokens
+        self.kept_tokens = 0
+        """Tokens of prompts that sessions keep by now, of each prompt those beyond the one it begins like."""
         self._shared: WeakValueDictionary[SharedName, TokenStream] = WeakValueDictionary()
         self._kept: list[TokenStream] = []
         self._separation = Separation()
@@ -80,8 +114,7 @@ class PromptPlan:
         """Return the prompts of one session, 0 <= number < sessions."""
         if not 0 <= number < self._sessions:
             raise IndexError(f"session {number} of {self._sessions}")
-        copy, trace = divmod(number, len(self._plans))
-        return SessionPrompts(self, self._plans[trace], number=number, copy=copy)
+        return SessionPrompts(self, number)
 
     def shared_prefix(self, name: SharedName) -> SentTokens:
         """Return the tokens of a shared prefix that streams begin like."""
@@ -158,32 +191,19 @@ class PromptPlan:
 class SessionPrompts:
     """The prompts of one session; made by `PromptPlan.session`."""
 
-    def __init__(self, plan: PromptPlan, laid_out: LaidOut, *, number: int, copy: int) -> None:
+    __slots__ = ("_closed", "_copy", "_kept_tokens", "_number", "_outline", "_plan", "_repeats", "_scope", "_streams")
+
+    def __init__(self, plan: PromptPlan, number: int) -> None:
         self._plan = plan
-        trace = laid_out.trace
+        self._number = number
+        self._copy, trace = divmod(number, len(plan._outlines))
+        self._outline = plan._outlines[trace]
+        self._scope = ("session", number, self._copy)
         self._streams: dict[int, TokenStream] = {}
+        """Those that were asked for, and those that they begin like."""
+        self._repeats: dict[tuple[object, int], list[TokenStream]] = {}
+        self._kept_tokens = 0
         self._closed = False
-        self._taken_up: dict[int, set[int]] = {}
-        """How many tokens of an answer later prompts hold; 0 where one goes on at its beginning."""
-        calls = {call.call: call for call in trace.calls()}
-        repeats: dict[tuple[object, int], list[TokenStream]] = {}
-        for call, parting in plan._partings.of_session(number):
-            stream = plan._stream(
-                CallName(number, call),
-                (trace.campaign, ("session", number, copy), call),
-                parting,
-                of=self._origin(parting, copy),
-                prompt_tokens=calls[call].prompt_tokens,
-                stream_tokens=calls[call].stream_tokens,
-                layout=laid_out.layout(call),
-            )
-            stream.repeats = repeats.setdefault((parting.of, parting.tokens), [])
-            self._streams[call] = stream
-            if parting.tokens == stream.prompt_tokens:
-                stream.repeats.append(stream)
-                self._taken_up.setdefault(call, set()).add(0)
-            if isinstance(parting.of, int) and (taken := parting.tokens - calls[parting.of].prompt_tokens) >= 0:
-                self._taken_up.setdefault(parting.of, set()).add(taken)
 
     def prompt(self, call: int) -> bytes:
         """Return the prompt of a call as the JSON array that is sent: of its ids, or of its messages.
@@ -200,13 +220,13 @@ class SessionPrompts:
 
     async def answered(self, call: int, exchange: Exchange) -> bool:
         """Take note of a whole answer; return whether prompts can take it up, which the server may have to be asked."""
-        ids = await self._plan._rendering.whole_answer(exchange, taken_up=self._taken_up.get(call, _BY_NOBODY))
+        ids = await self._plan._rendering.whole_answer(exchange, taken_up=self._taken_up(call))
         self.output(call, ids)
         return ids is not None
 
     def answering(self, call: int, exchange: Exchange) -> bool:
         """Take note of what has arrived of an answer; return whether prompts can take it up."""
-        ids = self._plan._rendering.partial_answer(exchange, taken_up=self._taken_up.get(call, _BY_NOBODY))
+        ids = self._plan._rendering.partial_answer(exchange, taken_up=self._taken_up(call))
         self.output(call, ids)
         return ids is not None
 
@@ -215,32 +235,80 @@ class SessionPrompts:
 
         May be told again as more arrives. Prompts take as many of these ids as the trace says, drawn ones beyond.
         """
-        self._streams[call].received = NO_TOKENS if ids is None else np.asarray(ids, np.uint32)
+        self._stream(call).received = NO_TOKENS if ids is None else np.asarray(ids, np.uint32)
 
     def sent(self, call: int) -> SentTokens:
         """Return the stream of a call that was sent, named after one that was sent too or a shared prefix."""
-        return self._streams[call].sent()
+        return self._stream(call).sent()
+
+    def make_room(self) -> None:
+        """Free what can be made again, if all sessions together keep a lot; to be called before a longer wait."""
+        if self._plan.kept_tokens > self._plan._most_kept_tokens:
+            self._free()
 
     def close(self) -> None:
         """Free the text of the session when it has ended; `sent` goes on working."""
         if not self._closed:
-            self._plan._close([stream for stream in self._streams.values() if stream.is_built])
+            self._plan._close([stream for stream in self._streams.values() if stream.is_made])
         self._closed = True
-        for stream in self._streams.values():
-            stream.text = None
+        self._free()
+        for streams in self._repeats.values():
+            streams.clear()
 
-    def _origin(self, parting: Parting, copy: int) -> TokenStream | None:
+    def _free(self) -> None:
+        for stream in self._streams.values():
+            stream.free()
+        self._plan.kept_tokens -= self._kept_tokens
+        self._kept_tokens = 0
+
+    def _taken_up(self, call: int) -> AbstractSet[int]:
+        return self._outline.taken_up.get(call, _BY_NOBODY)
+
+    def _stream(self, call: int) -> TokenStream:
+        """Return the stream of a call, after those that it begins like."""
+        missing: list[tuple[int, Parting]] = []
+        origin: Origin = call
+        while isinstance(origin, int) and origin not in self._streams:
+            parting = self._plan._partings.of_call(self._number, origin)
+            missing.append((origin, parting))
+            origin = parting.of
+        for earlier, parting in reversed(missing):
+            self._streams[earlier] = self._new_stream(earlier, parting)
+        return self._streams[call]
+
+    def _new_stream(self, call: int, parting: Parting) -> TokenStream:
+        laid_out, planned = self._outline.laid_out, self._outline.calls[call]
+        stream = self._plan._stream(
+            CallName(self._number, call),
+            (laid_out.trace.campaign, self._scope, call),
+            parting,
+            of=self._origin(parting),
+            prompt_tokens=planned.prompt_tokens,
+            stream_tokens=planned.stream_tokens,
+            layout=laid_out.layout(call),
+        )
+        if parting.ways > 1:
+            stream.repeats = self._repeats.setdefault((parting.of, parting.tokens), [])
+            if parting.tokens == stream.prompt_tokens:
+                stream.repeats.append(stream)
+        return stream
+
+    def _origin(self, parting: Parting) -> TokenStream | None:
         if isinstance(parting.of, SharedKey):
-            return self._plan._shared_stream(parting.of, copy)
+            return self._plan._shared_stream(parting.of, self._copy)
         return None if parting.of is None else self._streams[parting.of]
 
     def _built(self, call: int) -> TokenStream:
         """Return the stream of a call after all that its prompt begins like have been made."""
-        stream: TokenStream | None = self._streams[call]
+        built = self._stream(call)
+        stream: TokenStream | None = built
         missing = []
         while stream is not None and not stream.is_built:
             missing.append(stream)
             stream = stream.of
         for stream in reversed(missing):
             stream.build()
-        return self._streams[call]
+        tokens = sum(stream.prompt_tokens - stream.leaves_at for stream in missing)
+        self._kept_tokens += tokens
+        self._plan.kept_tokens += tokens
+        return built

@@ -23,6 +23,9 @@ from rotoscope.replayer.results import RequestResult, SessionResult, Status
 from rotoscope.replayer.schedule import Schedule, Step
 from rotoscope.traces.model import Call
 
+_LONG_GAP_S = 1.0
+"""In shorter ones it costs more to make prompts again than their memory is worth."""
+
 
 @dataclass(frozen=True, slots=True)
 class Performed:
@@ -84,6 +87,8 @@ class Session:
         self._group = asyncio.TaskGroup()
         self._active = 0
         """Tasks of the group that have not ended."""
+        self._asleep = 0
+        """Of them those in a gap."""
         self._is_over = asyncio.Event()
         self._join_waits = JoinWaits()
         self._last: Path | None = None
@@ -151,13 +156,21 @@ class Session:
                 return await self._call(step, path)
             case "tool" | "wait":
                 over_s = path.until_s + step.seconds
-                await self._clock.sleep(max(0.0, over_s - self._clock.now()))
+                await self._sleep_until(over_s)
                 return path.then("tool_s" if step.kind == "tool" else "client_s", over_s)
             case "join":
                 self._join_waits.joined(index, path.until_s)
                 return path
             case _:
                 assert_never(step.kind)
+
+    async def _sleep_until(self, over_s: float) -> None:
+        left_s = over_s - self._clock.now()
+        self._asleep += 1
+        if left_s > _LONG_GAP_S and self._asleep == self._active:
+            self._prompts.make_room()
+        await self._clock.sleep(max(0.0, left_s))
+        self._asleep -= 1
 
     async def _call(self, step: Step, path: Path) -> Path:
         assert step.call is not None
@@ -178,6 +191,7 @@ class Session:
             has_ids = failure is None and await self._prompts.answered(call.call, exchange)
             asked_s = self._clock.now() - ended_s
         finally:
+            exchange.on_delivery = None  # it holds the exchange
             has_ids = has_ids if status == "ok" else self._prompts.answering(call.call, exchange)
             self._end(call, exchange, status, failure, due_s=path.until_s, has_ids=has_ids)
         if failure:

@@ -6,7 +6,7 @@ prompt. Its output is drawn too as long as no server has returned another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -65,11 +65,12 @@ class TokenStream:
     vocabulary: Vocabulary
     layout: Layout = PLAIN
     new_text: Callable[[], StreamText] = TokenText
-    repeats: list[TokenStream] = field(default_factory=list)
+    repeats: Sequence[TokenStream] = ()
     """Streams that leave `of` at the same place without another token in their prompts."""
     code: TokenIds = field(default_factory=lambda: NO_TOKENS)
-    own: TokenIds = field(default_factory=lambda: NO_TOKENS)
-    """The tokens of the prompt after those of `of`."""
+    """What it leaves `of` with; empty until it has been built."""
+    kept: TokenIds | None = None
+    """The tokens of the prompt after those of `of`, as long as its text is kept, too."""
     fed: TokenIds = field(default_factory=lambda: NO_TOKENS)
     """The tokens of the output that prompts hold; they do not change any more."""
     received: TokenIds = field(default_factory=lambda: NO_TOKENS)
@@ -83,18 +84,32 @@ class TokenStream:
         return self.parting.tokens
 
     @property
+    def is_made(self) -> bool:
+        """Whether its tokens are settled, be they kept or not."""
+        return len(self.code) > 0
+
+    @property
     def is_built(self) -> bool:
         return self.text is not None
 
+    @property
+    def own(self) -> TokenIds:
+        """The tokens of the prompt after those of `of`."""
+        return self._make_own() if self.kept is None else self.kept
+
     def build(self) -> None:
-        """Make the tokens of the prompt and their text."""
-        if not len(self.code):
+        """Make the tokens of the prompt and their text; the same each time."""
+        if not self.is_made:
             self.code = self._choose_code()
-        self.own = self.layout.fix(self._drawn(self.leaves_at, self.prompt_tokens), self.leaves_at)
+        self.kept = self._make_own()
         self.written = max(self.prompt_tokens - self.layout.tail, self.leaves_at)
         text = self.new_text() if self.of is None else self.of._text_to_extend(self.leaves_at)
-        text.append(self.own[: self.written - self.leaves_at])
+        text.append(self.kept[: self.written - self.leaves_at])
         self.text = text
+
+    def free(self) -> None:
+        """Keep only what cannot be made again."""
+        self.text, self.kept = None, None
 
     def seal(self) -> None:
         """Keep others from extending its text; it is for many sessions and ends with none of them."""
@@ -146,6 +161,11 @@ class TokenStream:
             taken.add(self.of._likely_token(self.leaves_at))
         return next((code for code in options if int(code[0]) not in taken), options[-1])
 
+    def _make_own(self) -> TokenIds:
+        if not self.is_made:
+            return NO_TOKENS
+        return self.layout.fix(self._drawn(self.leaves_at, self.prompt_tokens), self.leaves_at)
+
     def _real_token(self, position: int) -> int | None:
         """Return one of its own tokens that a prompt held or a server returned, None if there is none."""
         if position < self.prompt_tokens:
@@ -171,6 +191,8 @@ class TokenStream:
 
     def _output(self, start: int, stop: int) -> TokenIds:
         """Return a part of the output: what prompts hold already, else what was received, else drawn."""
+        if not len(self.fed) and stop <= len(self.received):
+            return self.received[start:stop]
         known = np.concatenate([self.fed, self.received[len(self.fed) :]])[start:stop]
         drawn = self._drawn(self.prompt_tokens + start + len(known), self.prompt_tokens + stop)
         return np.concatenate([known, drawn])

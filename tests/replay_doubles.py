@@ -12,7 +12,6 @@ from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
 from rotoscope.replayer.measured import Place
 from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
-from rotoscope.replayer.rendering import LaidOut
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.schedule import Gaps, plan_session
 from rotoscope.replayer.session import Part, Performed, Session
@@ -66,7 +65,7 @@ class ToldPrompts(SessionPrompts):
     @classmethod
     def of(cls, trace: Trace, *, sessions: int = 1, number: int = 0) -> ToldPrompts:
         plan = PromptPlan([trace], seed=1, salt="salt", sessions=sessions, vocabulary=VOCABULARY)
-        prompts = cls(plan, LaidOut(trace), number=number, copy=number)
+        prompts = cls(plan, number)
         prompts.asked, prompts.told = [], []
         return prompts
 

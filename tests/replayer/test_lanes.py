@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,15 @@ from event_loops import in_jumping_loop
 from replay_doubles import VOCABULARY, VirtualServer, part_of
 
 from rotoscope.replayer.clock import Clock, LoopClock
+from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.lanes import Lanes
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.plan import LoadPlan, closed_loop, open_loop
-from rotoscope.replayer.prompts import PromptPlan
+from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
 from rotoscope.replayer.results import ResultsFolder
+from rotoscope.replayer.session import Session
+from rotoscope.replayer.token_streams import TokenStream
 from rotoscope.testing import make_trace
 from rotoscope.traces import RunFailed, Trace
 
@@ -46,6 +52,20 @@ def lanes_of(
     )
 
 
+@contextmanager
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def alive(*kinds: type) -> int:
+    return sum(isinstance(one, kinds) for one in gc.get_objects())
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -59,6 +79,18 @@ async def test_no_more_sessions_run_at_once_than_asked_for(tmp_path: Path) -> No
     assert server.most_in_flight == 3
     assert sorted(one.session for one in lanes.sessions) == list(range(10))
     assert lanes.progress().sessions_running == 0
+
+
+@in_jumping_loop
+async def test_sessions_that_have_ended_are_free_without_the_collector(tmp_path: Path) -> None:
+    """It is kept from looking for them during a run, because that takes seconds where there are thousands."""
+    trace = make_trace(turns=3, osl=5, system=0)
+    with ResultsFolder.opened(tmp_path) as results, no_collector():
+        before = alive(Session, SessionPrompts, TokenStream, Exchange)
+        await lanes_of([trace], VirtualServer(), results, sessions=20, concurrency=5).perform()
+        after = alive(Session, SessionPrompts, TokenStream, Exchange)
+
+    assert after <= before
 
 
 @in_jumping_loop

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from itertools import product
 
 import numpy as np
@@ -26,9 +28,16 @@ TWO = trace_of(make_call(0, isl=100, osl=20), make_call(1, isl=150, prefix=Prefi
 
 
 def plan_of(
-    *traces: Trace, seed: int = 1, salt: str = "salt", sessions: int = 1, vocabulary: Vocabulary = VOCABULARY
+    *traces: Trace,
+    seed: int = 1,
+    salt: str = "salt",
+    sessions: int = 1,
+    vocabulary: Vocabulary = VOCABULARY,
+    most_kept_tokens: int = 10**9,
 ) -> PromptPlan:
-    return PromptPlan(traces, seed=seed, salt=salt, sessions=sessions, vocabulary=vocabulary)
+    return PromptPlan(
+        traces, seed=seed, salt=salt, sessions=sessions, vocabulary=vocabulary, most_kept_tokens=most_kept_tokens
+    )
 
 
 def prompt(session: SessionPrompts, call: int) -> list[int]:
@@ -286,7 +295,9 @@ def test_the_text_of_a_group_is_freed_with_the_sessions_of_its_copy() -> None:
     trace = trace_of(make_call(0, isl=80, prefix=Prefix("s1", 60, "ids")), shared_prefixes=[S0, GROUP])
     plan = plan_of(trace, sessions=2)
     session = plan.session(0)
+    session.prompt(0)
     before = set(plan._shared)
+    session.close()
     del session
 
     assert before == {SharedName(CAMPAIGN, "s0", None), SharedName(CAMPAIGN, "s1", 0)}
@@ -305,6 +316,68 @@ def test_a_group_that_is_made_again_for_a_later_session_counts_once() -> None:
 
     assert plan.crowded > 0
     assert plan.unseparated == 0
+
+
+@given(st.data(), corpora(), st.sampled_from([Vocabulary(0, 2), VOCABULARY]), st.integers(1, 4))
+def test_what_is_freed_is_made_again_as_it_was(
+    data: st.DataObject, traces: list[Trace], vocabulary: Vocabulary, sessions: int
+) -> None:
+    """Outputs come in two parts, of which the first is in some prompts before the second one is known."""
+    keeping, freeing = (
+        plan_of(*traces, sessions=sessions, vocabulary=vocabulary, most_kept_tokens=most) for most in (10**9, -1)
+    )
+    for number in range(sessions):
+        one, other = keeping.session(number), freeing.session(number)
+        calls = {call.call: call for call in traces[number % len(traces)].calls()}
+        answers = {}
+        for call in data.draw(st.permutations(list(calls))):
+            assert one.prompt(call) == other.prompt(call)
+            answers[call] = data.draw(st.lists(st.integers(0, 3), max_size=calls[call].completion_tokens + 1))
+            one.output(call, answers[call][:1])
+            other.output(call, answers[call][:1])
+            other.make_room()
+        for call in calls:
+            one.output(call, answers[call])
+            other.output(call, answers[call])
+            assert one.prompt(call) == other.prompt(call)
+            other.make_room()
+        for call in calls:
+            told, again = one.sent(call), other.sent(call)
+            assert (told.of, told.shared, told.prompt_tokens) == (again.of, again.shared, again.prompt_tokens)
+            assert told.tail.tolist() == again.tail.tolist()
+        one.close()
+        other.close()
+
+    assert (keeping.unseparated, keeping.crowded) == (freeing.unseparated, freeing.crowded)
+    assert (keeping.kept_tokens, freeing.kept_tokens) == (0, 0)
+
+
+def test_a_session_keeps_its_prompts_as_long_as_all_together_are_few() -> None:
+    plan = plan_of(make_trace(turns=2, isl=100, system=0), sessions=3, most_kept_tokens=150)
+    sessions = [plan.session(number) for number in range(3)]
+    for session in sessions:
+        session.prompt(0)
+        session.make_room()
+
+    assert plan.kept_tokens == 100
+    assert [session._streams[0].is_built for session in sessions] == [True, False, False]
+
+
+def test_what_a_session_held_is_free_when_it_has_ended_and_waits_for_no_collector() -> None:
+    again = make_call(1, isl=100, prefix=Prefix(0, 100, "ids"))
+    plan = plan_of(trace_of(make_call(0, isl=100, osl=20), again))
+    session = plan.session(0)
+    for call in range(2):
+        session.prompt(call)
+        session.output(call, [1, 2, 3])
+    gone = weakref.ref(session._streams[1])
+    session.close()
+    gc.disable()
+    try:
+        del session
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_a_long_chain_of_calls_can_be_asked_from_its_end() -> None:
