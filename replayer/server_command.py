@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,6 +17,8 @@ from rotoscope.traces.errors import UnusableInput
 
 PORT = "port"
 """The field that stands for a free port of this machine."""
+CONCURRENCY = "concurrency"
+"""The field that stands for the sessions in flight."""
 _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -28,16 +30,16 @@ class ServerCommand:
 
     @classmethod
     def parse(cls, text: str, *, settings: Collection[str]) -> Self:
-        """Read a template; raise UnusableInput where it cannot be started, or has another field than port and settings."""
+        """Read a template; raise UnusableInput where it cannot be started, or has another field than these two and settings."""
         try:
             command = cls(tuple(shlex.split(text)))
         except ValueError as error:
             raise UnusableInput(f"the server command cannot be split into words: {error}") from error
         if not command.template:
             raise UnusableInput("the server command is empty")
-        unknown = sorted(command.fields - {PORT, *settings})
+        unknown = sorted(command.fields - {PORT, CONCURRENCY, *settings})
         if unknown:
-            known = ", ".join(f"{{{name}}}" for name in (PORT, *sorted(settings)))
+            known = ", ".join(f"{{{name}}}" for name in (PORT, CONCURRENCY, *sorted(settings)))
             raise UnusableInput(
                 f"the server command has the field {{{unknown[0]}}} and only {known} is known: --set it"
             )
@@ -61,8 +63,3 @@ class ServerCommand:
             return
         hint = ": put 'env' before variables" if "=" in program else ": install it or give its path"
         raise UnusableInput(f"the server command starts with {program!r}, which is no program here{hint}")
-
-
-def unused(settings: Collection[str], command: ServerCommand) -> Iterator[str]:
-    """Yield the settings that the command has no field for."""
-    yield from (name for name in settings if name not in command.fields)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 from rotoscope.replayer.notes import Say
 from rotoscope.replayer.server_command import PORT, ServerCommand
 from rotoscope.replayer.server_process import Patience, free_port, running_server
 from rotoscope.traces.errors import UnusableInput
 
+Settings: TypeAlias = dict[str, tuple[str, ...]]
+"""The values of each setting of servers, by its name, in the order given."""
+
+GPUS = "gpus"
+"""A setting of this name is also how many GPUs a server has."""
 _LOOPBACK = "http://127.0.0.1:{port}"
 _PORT_FIELD = f"{{{PORT}}}"
 
@@ -25,9 +31,10 @@ class Servers:
     patience: Patience
 
     @classmethod
-    def parse(cls, *, url: str | None, command: str | None, settings: Mapping[str, object], patience: Patience) -> Self:
+    def parse(cls, *, url: str | None, command: str | None, settings: Settings, patience: Patience) -> Self:
         """Read what was given; raise UnusableInput where it leads to no server, or settings have no place in it."""
         parsed = None if command is None else ServerCommand.parse(command, settings=settings)
+        _check_settings(settings, parsed)
         takes_port = parsed is not None and PORT in parsed.fields
         if url is None and not takes_port:
             raise UnusableInput(
@@ -60,3 +67,15 @@ class Servers:
 
     def __str__(self) -> str:
         return f"{self.url} {self.command or ''}"
+
+
+def _check_settings(settings: Settings, command: ServerCommand | None) -> None:
+    """Raise UnusableInput where a setting has no effect, or the number of GPUs is none."""
+    if settings and command is None:
+        raise UnusableInput("settings are of servers that are started: give --server-command")
+    for name in settings:
+        if name != GPUS and command is not None and name not in command.fields:
+            raise UnusableInput(f"the setting {name!r} has no place in the server command: put {{{name}}} there")
+    for value in settings.get(GPUS, ()):
+        if not re.fullmatch(r"[1-9][0-9]{0,5}", value):
+            raise UnusableInput(f"the setting {GPUS!r} is a number of GPUs, not {value!r}")

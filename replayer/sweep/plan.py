@@ -12,13 +12,11 @@ from typing import Any, TypeAlias
 from rotoscope import __version__
 from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.servers import Servers, Settings
 from rotoscope.replayer.setup import public_model_name
-from rotoscope.replayer.sweep.settings import Settings
 from rotoscope.traces.model import Trace
 from rotoscope.traces.writer import dumps
 
-GPUS = "gpus"
-"""A setting of this name is also how many GPUs its points have."""
 OptionValue: TypeAlias = bool | int | float | str | None
 
 _NOT_TOLD = {"url", "api_key", "folder", "salt", "sessions", "concurrency", "seed", "tokenizer"}
@@ -99,9 +97,9 @@ def plan_sweep(
     settings: Settings,
     sessions: int | None,
     sessions_per_user: int | None,
-    server: str,
+    servers: Servers,
 ) -> SweepPlan:
-    """Return the plan; `server` is the command or URL."""
+    """Return the plan."""
     return SweepPlan(
         version=__version__,
         concurrency=tuple(concurrency),
@@ -110,7 +108,7 @@ def plan_sweep(
         sessions_per_user=sessions_per_user,
         seed=options.seed,
         corpus_sha256=digest_of(traces),
-        server_sha256=sha256(server.encode()).hexdigest(),
+        server_sha256=server_digest(servers),
         options=told_options(options),
     )
 
@@ -121,6 +119,11 @@ def digest_of(traces: Iterable[Trace]) -> str:
     for trace in traces:
         digest.update(dumps(trace))
     return digest.hexdigest()
+
+
+def server_digest(servers: Servers) -> str:
+    """Return the SHA-256 of the command and the URL."""
+    return sha256(str(servers).encode()).hexdigest()
 
 
 def told_options(options: ReplayOptions) -> dict[str, OptionValue]:

@@ -10,9 +10,10 @@ from typing import TypeAlias
 from rotoscope.replayer.notes import Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.reading import read_summary
+from rotoscope.replayer.servers import GPUS
 from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE, Summary
 from rotoscope.replayer.sweep.folder import SweepFolder
-from rotoscope.replayer.sweep.plan import GPUS, Point, SweepPlan
+from rotoscope.replayer.sweep.plan import Point, SweepPlan
 from rotoscope.replayer.sweep.rows import Measured, rows_of
 from rotoscope.replayer.sweep.tabular import WITHOUT_PARQUET, csv_bytes, parquet_bytes
 from rotoscope.traces.errors import RunFailed

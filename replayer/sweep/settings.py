@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TypeAlias
 
+from rotoscope.replayer.servers import Settings
 from rotoscope.traces.errors import UnusableInput
-
-Settings: TypeAlias = dict[str, tuple[str, ...]]
-"""The values of each setting, by its name, in the order given."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 VALUE = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.:/@+=%-]{0,63}")

@@ -27,6 +27,7 @@ from rotoscope.commands.recover import recover
 from rotoscope.commands.replay import replay
 from rotoscope.commands.serve import serve
 from rotoscope.commands.show import show
+from rotoscope.commands.slo import slo
 from rotoscope.commands.sweep import sweep
 
 TRACEBACK_VARIABLE = "ROTOSCOPE_TRACEBACK"
@@ -51,7 +52,22 @@ def rotoscope(
     """Record live agent runs without their content and replay them against any inference server."""
 
 
-for command in (analyze, audit, campaign, convert, doctor, proxy, publish, record, recover, replay, serve, show, sweep):
+for command in (
+    analyze,
+    audit,
+    campaign,
+    convert,
+    doctor,
+    proxy,
+    publish,
+    record,
+    recover,
+    replay,
+    serve,
+    show,
+    slo,
+    sweep,
+):
     app.command(
         short_help=(command.__doc__ or "").split("\n")[0],  # whole; by itself the list of commands cuts it
         context_settings={

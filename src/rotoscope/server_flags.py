@@ -13,9 +13,8 @@ from rotoscope.replaying import run_replay
 
 if TYPE_CHECKING:
     from rotoscope.replayer.options import ReplayOptions
-    from rotoscope.replayer.servers import Servers
+    from rotoscope.replayer.servers import Servers, Settings
     from rotoscope.replayer.summary import Summary
-    from rotoscope.replayer.sweep.settings import Settings
     from rotoscope.traces.model import Trace
 
 
@@ -54,9 +53,12 @@ def on_servers(
     servers: Servers, traces: list[Trace], *, say: Callable[[str], None]
 ) -> Callable[[ReplayOptions, dict[str, str]], Summary]:
     """Return what replays the traces once, on a server with the settings given."""
+    with loading():
+        from rotoscope.replayer.server_command import CONCURRENCY
 
     def perform(options: ReplayOptions, settings: dict[str, str]) -> Summary:
-        with servers.running(settings, api_key=options.api_key, say=say) as url:
+        values = {**settings, CONCURRENCY: str(options.concurrency)}
+        with servers.running(values, api_key=options.api_key, say=say) as url:
             return run_replay(traces, replace(options, url=url))
 
     return perform

@@ -65,7 +65,7 @@ def sweep(
         settings=grid,
         sessions=sessions,
         sessions_per_user=sessions_per_user,
-        server=str(servers),
+        servers=servers,
     )
     with signals_raise():
         swept = sweep(plan, options, folder=output, perform=on_servers(servers, traces, say=say), say=say)

@@ -1,0 +1,170 @@
+"""Search for the most agents within objectives: each probe is a replay with a folder of its own, and none is run twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import orjson
+
+from rotoscope.replayer.notes import Say
+from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.reading import read_results
+from rotoscope.replayer.slo.objectives import Objective, Reached, reached
+from rotoscope.replayer.slo.search import Border, find_border, majority
+from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE, Summary
+from rotoscope.replayer.sweep.folder import SweepFolder
+from rotoscope.replayer.sweep.plan import OptionValue
+from rotoscope.replayer.sweep.rows import Row
+from rotoscope.replayer.sweep.tabular import csv_bytes
+
+Perform: TypeAlias = Callable[[ReplayOptions, dict[str, str]], Summary]
+"""Replays once, on a server with these settings."""
+
+FORMAT_NAME = "rotoscope.slo"
+FORMAT_VERSION = 1
+PLAN_FILE = "slo.json"
+PROBES_FILE = "probes.csv"
+ANSWER_FILE = "answer.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SloPlan:
+    """What is searched for; two calls with the same plan are one search."""
+
+    version: str
+    """Of Rotoscope."""
+    objectives: tuple[Objective, ...]
+    first: int
+    most: int
+    repeats: int
+    sessions_per_user: int
+    seed: int
+    corpus_sha256: str
+    server_sha256: str
+    options: dict[str, OptionValue]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"objectives": {one.name: one.limit_s for one in self.objectives}}
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One replay of a search."""
+
+    concurrency: int
+    repeat: int
+    is_valid: bool
+    reached: tuple[Reached, ...]
+
+    @property
+    def is_met(self) -> bool:
+        """A run that is not valid met nothing, whatever its numbers say."""
+        return self.is_valid and all(one.is_met for one in self.reached)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether another choice of the sessions would not have changed the outcome."""
+        if not self.is_valid or self.is_met:
+            return self.is_valid and all(one.is_sure for one in self.reached)
+        return any(one.is_sure and not one.is_met for one in self.reached)
+
+
+@dataclass(slots=True)
+class Searched:
+    """What there is of a search."""
+
+    probes: list[Probe] = field(default_factory=list)
+    """In the order in which they ran."""
+    border: Border | None = None
+    """None where the search was interrupted."""
+
+    @property
+    def exit_code(self) -> int:
+        """0: some number of agents meets the objectives; 3: none does, or runs above it are not valid; 130: interrupted."""
+        if self.border is None:
+            return INTERRUPTED_EXIT_CODE
+        above = [one for one in self.probes if one.concurrency == self.border.unmet]
+        was_measured = not above or any(one.is_valid for one in above)
+        return 0 if self.border.met is not None and was_measured else 3
+
+    def outcome(self, concurrency: int) -> str:
+        """Return in how many runs at this concurrency the objectives were met."""
+        runs = [one for one in self.probes if one.concurrency == concurrency]
+        return f"{sum(one.is_met for one in runs)} of {len(runs)} runs"
+
+
+def search(plan: SloPlan, options: ReplayOptions, *, folder: Path, perform: Perform, say: Say) -> Searched:
+    """Run what is not known yet of a search; raise UnusableInput where the folder is another's, RunFailed where a probe fails."""
+    place = SweepFolder.opened(
+        folder, file=PLAN_FILE, format_name=FORMAT_NAME, version=FORMAT_VERSION, plan=plan.as_dict()
+    )
+    say(f"results go to {folder}")
+    return _Search(plan, options, folder=place, perform=perform, say=say).run()
+
+
+class _Interrupted(Exception):
+    """A probe was; nothing more is asked."""
+
+
+class _Search:
+    def __init__(
+        self, plan: SloPlan, options: ReplayOptions, *, folder: SweepFolder, perform: Perform, say: Say
+    ) -> None:
+        self._plan = plan
+        self._options = options
+        self._folder = folder
+        self._perform = perform
+        self._say = say
+        self._searched = Searched()
+
+    def run(self) -> Searched:
+        try:
+            self._searched.border = find_border(self._meets, first=self._plan.first, most=self._plan.most)
+        except _Interrupted:
+            return self._searched
+        answer = orjson.dumps(asdict(self._searched.border), option=orjson.OPT_APPEND_NEWLINE)
+        self._folder.write(ANSWER_FILE, answer)
+        return self._searched
+
+    def _meets(self, concurrency: int) -> bool:
+        return majority(lambda repeat: self._probe(concurrency, repeat).is_met, repeats=self._plan.repeats)
+
+    def _probe(self, concurrency: int, repeat: int) -> Probe:
+        name = f"probe_c={concurrency}_{repeat}"
+        if self._folder.ended(name) is None:
+            self._replay(name, concurrency, repeat)
+        results = read_results(self._folder.place(name))
+        is_valid = results.summary.exit_code == 0 and results.summary.window is not None
+        probe = Probe(concurrency, repeat, is_valid, reached(results, self._plan.objectives))
+        self._searched.probes.append(probe)
+        self._folder.write(PROBES_FILE, csv_bytes([probe_row(one) for one in self._searched.probes]))
+        return probe
+
+    def _replay(self, name: str, concurrency: int, repeat: int) -> None:
+        moved = self._folder.set_aside(name)
+        if moved is not None:
+            self._say(f"what was there of {name} is in {moved}")
+        self._say(f"{concurrency} agents, run {repeat} of {self._plan.repeats}")
+        options = replace(
+            self._options,
+            concurrency=concurrency,
+            sessions=self._plan.sessions_per_user * concurrency,
+            folder=self._folder.place(name),
+        )
+        if self._perform(options, {}).interrupted:
+            raise _Interrupted
+
+
+def probe_row(probe: Probe) -> Row:
+    """Return a probe as a row for programs; times are in seconds."""
+    row: Row = {"concurrency": probe.concurrency, "repeat": probe.repeat, "valid": probe.is_valid, "met": probe.is_met}
+    for one in probe.reached:
+        name = f"{one.objective.name}_s"
+        row |= {} if one.value_s is None else {name: one.value_s}
+        if one.interval_s is not None:
+            row |= {f"{name}.low": one.interval_s.low, f"{name}.high": one.interval_s.high}
+        row[f"{name}.limit"] = one.objective.limit_s
+    return row
