@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 SECONDS_PER_HOUR = 3600.0
+_SETTLED_SHARE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,33 @@ def steady_window(admissions_s: Sequence[float], concurrency: int) -> Interval |
         return None
     window = Interval(admissions_s[concurrency - 1], admissions_s[-1])
     return window if window.length_s > 0 else None
+
+
+def settling_s(latencies_s: Sequence[float]) -> float:
+    """Return how long after the first arrival as many sessions are there as there will be, to within 1 %.
+
+    Of sessions that arrive at a steady rate, mean of min(latency, t) / mean latency are there after t, where the server
+    keeps up: M/G/infinity, Takacs (1962). This is the least t for which that is 0.99.
+    """
+    ordered = np.sort(np.asarray(latencies_s, dtype=np.float64))
+    longer = np.arange(len(ordered), 0, -1)
+    there = np.concatenate([[0.0], np.cumsum(ordered)[:-1]]) + ordered * longer
+    wanted = _SETTLED_SHARE * float(ordered.sum())
+    nth = int(np.searchsorted(there, wanted))
+    return float(ordered[nth] - (there[nth] - wanted) / longer[nth])
+
+
+def mean_in_flight(sessions: Iterable[Interval], window: Interval) -> float:
+    """Return how many sessions are in flight in the window on average: their seconds in it / its length."""
+    return sum(overlap_s(one, window) for one in sessions) / window.length_s
+
+
+def arrivals_in_window(admissions_s: Iterable[float], window: Interval) -> int:
+    """Return how many sessions are let in after the window opens and up to its end.
+
+    The one with which it opens does not count, so that arrivals at a steady rate give just that rate.
+    """
+    return sum(window.start_s < at_s <= window.end_s for at_s in admissions_s)
 
 
 def overlap_s(one: Interval, other: Interval) -> float:

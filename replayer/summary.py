@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from rotoscope.replayer import metrics
+from rotoscope.replayer.backlog import FEWEST_JOBS
 from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, ratio_interval
 from rotoscope.replayer.client_load import ClientLoad, ClientMeter, client_findings, client_load
 from rotoscope.replayer.goodput import Goodput, goodput_of
@@ -256,14 +257,15 @@ def findings(summary: Summary) -> Iterator[str]:
         yield "measured on a simulator: its times are modelled, no model was computed"
     if summary.interrupted:
         yield "interrupted: no rates, because there is no steady-state window"
-    elif setup.concurrency is None:
-        yield "no rates: sessions were let in at planned times, which say nothing of the server; see the job latency"
-    elif summary.sessions.planned < 2 * setup.concurrency:
+    elif setup.concurrency is None and summary.window is None:
+        yield "no rates: sessions take longer than half the time over which they arrive: let them arrive for longer"
+    elif setup.concurrency is not None and summary.sessions.planned < 2 * setup.concurrency:
         yield f"no rates: a steady-state window takes at least {2 * setup.concurrency} sessions at this concurrency"
     elif summary.window is None:
         yield "no rates: no job lies in the steady-state window"
     elif setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
+    yield from _overload(summary.window)
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
     yield from client_findings(summary.client, session_lag_s=summary.schedule_lag_s)
@@ -281,6 +283,21 @@ def findings(summary: Summary) -> Iterator[str]:
     yield from _disagreement(summary)
     if summary.counted is not None and summary.counted.preemptions:
         yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"
+
+
+def _overload(window: Window | None) -> Iterator[str]:
+    """Yield a note where sessions arrived faster than they were done, or nobody can say."""
+    loop = window.open_loop if window else None
+    if window is None or loop is None:
+        return
+    if loop.overloaded is None:
+        yield f"too few sessions to tell whether the server keeps up: {FEWEST_JOBS} must start in the window and be done"
+    elif loop.overloaded:
+        yield (
+            f"overloaded: {loop.offered_per_h_per_gpu:,.1f} sessions arrive in an hour and GPU and "
+            f"{window.whole_jobs_per_h_per_gpu:,.1f} end, and a session takes {loop.latency_growth:,.2f} s longer for each "
+            "second that it starts later: latencies are those of a run of this length"
+        )
 
 
 def _disagreement(summary: Summary) -> Iterator[str]:

@@ -12,7 +12,7 @@ from rotoscope.replayer.server_rows import queueing_rows, server_rows, timeline_
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
 from rotoscope.replayer.token_rates import TokenRates
-from rotoscope.replayer.window import Window
+from rotoscope.replayer.window import OpenLoop, Window
 
 Row: TypeAlias = tuple[str, ...]
 
@@ -137,6 +137,17 @@ def _window_rows(window: Window, *, gpus: int) -> Iterator[Row]:
         f"{window.whole_jobs_per_h_per_gpu:,.1f}",
         f"the field's rule: {_plural(window.whole_jobs, 'job')} end in the window",
     )
+    if window.open_loop:
+        yield from _open_loop_rows(window.open_loop)
+
+
+def _open_loop_rows(loop: OpenLoop) -> Iterator[Row]:
+    arrive = f"{_plural(loop.arrivals, 'session')} arrive in the window"
+    yield "  offered", f"{loop.offered_per_h_per_gpu:,.1f}", arrive
+    yield "  in flight", f"{loop.mean_in_flight:,.1f}", "sessions, on average over the window"
+    if loop.latency_growth is not None:
+        kept_up = "overloaded" if loop.overloaded else "kept up"
+        yield "  server", kept_up, f"job latency grows by {loop.latency_growth:,.3f} s for each second of arrivals"
 
 
 def _goodput_rows(goodput: Goodput, *, limits: str) -> Iterator[Row]:

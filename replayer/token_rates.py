@@ -40,6 +40,14 @@ class Sessions:
 
     times: Mapping[int, Interval]
     seed: int
+    in_open_loop: bool = False
+    """How many come is fixed there, and how long they take is not; in a closed loop it is the other way round."""
+
+    def taken(self, window: Interval) -> dict[int, float]:
+        """Return of each session what is fixed of it: itself, or the seconds that it had in the window."""
+        if self.in_open_loop:
+            return dict.fromkeys(self.times, 1.0)
+        return {number: metrics.overlap_s(time, window) for number, time in self.times.items()}
 
 
 def token_rates_of(
@@ -105,10 +113,10 @@ def request_time(request: RequestResult) -> Interval | None:
 
 
 def _rate_interval(tokens: Mapping[int, float], window: Interval, *, gpus: int, sessions: Sessions) -> Bounds | None:
-    """Return the interval of a rate, from the tokens a second of the sessions, whose seconds stay what they were."""
-    taken_s = {number: metrics.overlap_s(time, window) for number, time in sessions.times.items()}
-    per_second = ratio_interval([tokens.get(one, 0.0) for one in taken_s], [*taken_s.values()], seed=sessions.seed)
-    return per_second and per_second.times(metrics.tokens_per_s_per_gpu(sum(taken_s.values()), window, gpus))
+    """Return the interval of a rate, from the tokens a session or a second of them, of which there is what there was."""
+    taken = sessions.taken(window)
+    per_taken = ratio_interval([tokens.get(one, 0.0) for one in taken], [*taken.values()], seed=sessions.seed)
+    return per_taken and per_taken.times(metrics.tokens_per_s_per_gpu(sum(taken.values()), window, gpus))
 
 
 def _inverse_intervals(

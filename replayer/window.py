@@ -6,11 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rotoscope.replayer import metrics
+from rotoscope.replayer.backlog import latency_growth, open_window
 from rotoscope.replayer.bootstrap import Bounds, ratio_interval
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR, Interval
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.token_rates import Sessions, TokenRates, token_rates_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLoop:
+    """What arrived in the window of an open loop, and whether the server kept up with it."""
+
+    arrivals: int
+    """Sessions that were let in."""
+    offered_per_h_per_gpu: float
+    mean_in_flight: float
+    """Sessions."""
+    latency_growth: float | None
+    """Seconds that a session takes longer for each second that it starts later; None of too few jobs."""
+    latency_growth_at_least: float | None
+    """With a confidence of 99.5 %."""
+    overloaded: bool | None
+    """Whether the growth is surely more than a hundredth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +49,27 @@ class Window:
     """The field's rule: jobs that end in the window."""
     whole_jobs_per_h_per_gpu: float
     tokens: TokenRates
+    open_loop: OpenLoop | None = None
+    """None in a closed loop."""
 
 
 def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> Window | None:
-    """Return the window of a run that was not interrupted; None in an open loop, or where there is no job in it."""
-    if setup.concurrency is None:
-        return None
-    window = metrics.steady_window(sorted(one.admitted_s for one in sessions), setup.concurrency)
+    """Return the window of a run that was not interrupted; None where it has none, or there is no job in it."""
+    admissions_s = sorted(one.admitted_s for one in sessions)
     done = {one.session: job for one in sessions if (job := _job(one)) is not None}
     jobs = [*done.values()]
+    if setup.concurrency is None:
+        window = open_window(admissions_s, jobs)
+    else:
+        window = metrics.steady_window(admissions_s, setup.concurrency)
     latency_s = metrics.mean_job_latency_in_window_s(jobs, window) if window else None
     if window is None or latency_s is None:
         return None
     count = metrics.jobs_in_window(jobs, window)
     whole = metrics.whole_jobs_in_window(jobs, window)
     failed = _failed(sessions, requests)
-    intervals = _Intervals.of(window, jobs, [*failed.values()], seed=setup.seed)
+    drawn = Sessions(done | failed, setup.seed, in_open_loop=setup.concurrency is None)
+    intervals = _Intervals.of(window, jobs, drawn)
     return Window(
         opens_s=window.start_s,
         closes_s=window.end_s,
@@ -59,30 +82,47 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         jobs_per_h_per_gpu_interval=_times(intervals.share, metrics.jobs_per_h_per_gpu(count, window, setup.gpus)),
         whole_jobs=whole,
         whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, setup.gpus),
-        tokens=token_rates_of(window, requests, gpus=setup.gpus, sessions=Sessions(done | failed, setup.seed)),
+        tokens=token_rates_of(window, requests, gpus=setup.gpus, sessions=drawn),
+        open_loop=_open_loop(window, admissions_s, drawn, jobs, gpus=setup.gpus) if drawn.in_open_loop else None,
+    )
+
+
+def _open_loop(
+    window: Interval, admissions_s: Sequence[float], sessions: Sessions, jobs: Sequence[Interval], *, gpus: int
+) -> OpenLoop:
+    arrivals = metrics.arrivals_in_window(admissions_s, window)
+    later = latency_growth([job for job in jobs if job.start_s >= window.start_s])
+    return OpenLoop(
+        arrivals=arrivals,
+        offered_per_h_per_gpu=metrics.jobs_per_h_per_gpu(arrivals, window, gpus),
+        mean_in_flight=metrics.mean_in_flight(sessions.times.values(), window),
+        latency_growth=later.growth if later else None,
+        latency_growth_at_least=later.at_least if later else None,
+        overloaded=later.is_overload if later else None,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Intervals:
-    """Intervals of what the sessions did with their time in the window, of which they had as much as they had."""
+    """Intervals of what the sessions did in the window."""
 
     latency_s: Bounds | None
     jobs_per_s: Bounds | None
     """Jobs done a second of a completed session."""
     share: Bounds | None
-    """Jobs done a second of any session, over what it was."""
+    """Jobs done a second of any session, or in an open loop each session, over what it was."""
 
     @classmethod
-    def of(cls, window: Interval, jobs: Sequence[Interval], failed: Sequence[Interval], *, seed: int) -> _Intervals:
+    def of(cls, window: Interval, jobs: Sequence[Interval], sessions: Sessions) -> _Intervals:
+        """`jobs` are the completed ones of the sessions, which they stand first of."""
         shares = [metrics.share_in_window(job, window) for job in jobs]
         worked_s = [metrics.overlap_s(job, window) for job in jobs]
-        lost_s = [metrics.overlap_s(one, window) for one in failed]
-        of_all = ratio_interval([*shares, *[0.0] * len(lost_s)], [*worked_s, *lost_s], seed=seed)
+        taken, seed = [*sessions.taken(window).values()], sessions.seed
+        of_all = ratio_interval([*shares, *[0.0] * (len(taken) - len(shares))], taken, seed=seed)
         return cls(
             latency_s=ratio_interval(worked_s, shares, seed=seed),
             jobs_per_s=ratio_interval(shares, worked_s, seed=seed),
-            share=_times(of_all, (sum(worked_s) + sum(lost_s)) / sum(shares)),
+            share=_times(of_all, sum(taken) / sum(shares)),
         )
 
 

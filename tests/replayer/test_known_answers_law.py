@@ -10,12 +10,13 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from replay_doubles import make_request_result
+from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer import metrics
 from rotoscope.replayer.metrics import Interval
-from rotoscope.replayer.results import RequestResult
+from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.token_rates import token_rates_of
+from rotoscope.replayer.window import Window, window_of
 
 CASES = (
     "closed_loop_C2_N8",
@@ -150,6 +151,59 @@ def test_the_reference_s_own_window_and_whole_requests_give_its_token_rates(know
 @pytest.mark.parametrize("known", ["batch_smaller_than_concurrency"], indirect=True)
 def test_a_concurrency_that_is_hardly_ever_reached_has_no_window(known: Known) -> None:
     assert known.window is None
+
+
+@dataclass(frozen=True)
+class Station:
+    """Performs so many jobs at once, each in the same time, in the order in which they come."""
+
+    places: int
+    service_s: float
+
+    def sessions(self, starts_s: Sequence[float]) -> list[SessionResult]:
+        free_s = [0.0] * self.places
+        sessions = []
+        for number, start_s in enumerate(starts_s):
+            place = free_s.index(min(free_s))
+            free_s[place] = max(start_s, free_s[place]) + self.service_s
+            times = {"admitted_s": start_s, "start_s": start_s, "latency_s": free_s[place] - start_s}
+            sessions.append(make_session_result(number, **times))
+        return sessions
+
+
+def open_loop_of(station: Station, *, every_s: float, sessions: int) -> Window:
+    setup = make_setup(concurrency=None, arrivals="constant", rate_per_h=3600 / every_s, gpus=1)
+    window = window_of(setup, station.sessions([every_s * number for number in range(sessions)]), [])
+    assert window is not None
+    assert window.open_loop is not None
+    return window
+
+
+@pytest.mark.parametrize("service_s", [30.0, 32.0, 3.0])
+def test_an_open_loop_that_is_kept_up_with_gives_the_rate_and_the_latency_exactly(service_s: float) -> None:
+    window = open_loop_of(Station(places=1000, service_s=service_s), every_s=5.0, sessions=200)
+    loop = window.open_loop
+
+    assert loop is not None
+    assert loop.offered_per_h_per_gpu == pytest.approx(720.0)
+    assert window.jobs_per_h_per_gpu == pytest.approx(720.0)
+    assert window.jobs == pytest.approx(loop.arrivals)
+    assert window.jobs_per_h_per_user == pytest.approx(3600 / service_s)
+    assert loop.mean_in_flight == pytest.approx(service_s / 5.0)
+    assert loop.latency_growth == pytest.approx(0.0, abs=1e-9)
+    assert loop.overloaded is False
+
+
+def test_an_open_loop_that_is_not_kept_up_with_says_so_and_whole_jobs_are_what_is_done() -> None:
+    window = open_loop_of(Station(places=2, service_s=20.0), every_s=5.0, sessions=201)
+    loop = window.open_loop
+
+    assert loop is not None
+    assert loop.overloaded is True
+    assert loop.latency_growth == pytest.approx(1.0, rel=0.01)
+    assert loop.offered_per_h_per_gpu == pytest.approx(720.0)
+    assert window.whole_jobs_per_h_per_gpu == pytest.approx(360.0, rel=0.02)
+    assert loop.mean_in_flight == pytest.approx(75.0, rel=0.05)  # 50 after half the time, 100 at its end
 
 
 @pytest.mark.parametrize("known", ["closed_loop_C2_N8"], indirect=True)

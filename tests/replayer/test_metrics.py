@@ -121,6 +121,39 @@ def test_a_closed_loop_of_equal_jobs_has_its_exact_rate_at_any_length() -> None:
     assert metrics.jobs_per_h_per_gpu(metrics.jobs_in_window(jobs, window), window, gpus=1) == 720.0
 
 
+@pytest.mark.parametrize(
+    ("latencies_s", "settling_s"),
+    [
+        ([10.0], 9.9),
+        ([10.0, 10.0, 10.0], 9.9),
+        ([1.0] * 9 + [91.0], 90.0),  # of 100 s in all, 99 are there
+        ([1.0] * 99 + [1.0 + 100 / 99], 1.0),
+        ([0.0, 0.0], 0.0),
+    ],
+)
+def test_the_settling_time_is_when_99_of_100_sessions_are_there_that_will_be(
+    latencies_s: list[float], settling_s: float
+) -> None:
+    assert metrics.settling_s(latencies_s[::-1]) == pytest.approx(settling_s)
+
+
+@given(st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=50))
+def test_after_the_settling_time_99_percent_of_the_mean_latency_has_passed(latencies_s: list[float]) -> None:
+    after_s = metrics.settling_s(latencies_s)
+
+    assert sum(min(one, after_s) for one in latencies_s) == pytest.approx(0.99 * sum(latencies_s))
+
+
+def test_arrivals_count_behind_the_one_with_which_the_window_opens() -> None:
+    assert metrics.arrivals_in_window([0.0, 5.0, 10.0, 15.0, 20.0], Interval(5.0, 15.0)) == 2
+
+
+def test_sessions_in_flight_are_their_seconds_in_the_window_over_its_length() -> None:
+    sessions = [Interval(0.0, 12.0), Interval(10.0, 30.0), Interval(18.0, 19.0), Interval(40.0, 50.0)]
+
+    assert metrics.mean_in_flight(sessions, Interval(10.0, 20.0)) == pytest.approx((2 + 10 + 1) / 10)
+
+
 def test_more_gpus_share_the_jobs() -> None:
     assert metrics.jobs_per_h_per_gpu(6, Interval(0.0, 60.0), gpus=3) == 120.0
 

@@ -128,6 +128,14 @@ def test_the_exit_code_says_how_it_went(statuses: list[str], interrupted: bool, 
     assert summary_of(sessions=sessions, interrupted=interrupted).exit_code == code
 
 
+OPEN_LOOP: dict[str, Any] = {"concurrency": None, "rate_per_h": 60.0, "arrivals": "poisson"}
+
+
+def late(count: int, *, by_s: float) -> list[SessionResult]:
+    """Return sessions that take 10 s, each by so much longer than the one before it."""
+    return [make_session_result(number, latency_s=10.0 + by_s * (number + 1)) for number in range(count)]
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -137,10 +145,9 @@ def test_the_exit_code_says_how_it_went(statuses: list[str], interrupted: bool, 
         ({"sessions": []}, "no rates: no job lies"),
         ({"gpus_assumed": True}, "give --gpus"),
         ({"duration_s": 50.0}, "all 4 sessions ended before the duration was over: give more --sessions"),
-        (
-            {"concurrency": None, "rate_per_h": 60.0, "arrivals": "poisson"},
-            "no rates: sessions were let in at planned",
-        ),
+        (OPEN_LOOP | {"sessions": late(4, by_s=100.0)}, "no rates: sessions take longer than half the time"),
+        (OPEN_LOOP, "too few sessions to tell whether the server keeps up: 20 must"),
+        (OPEN_LOOP | {"sessions": late(60, by_s=1.0)}, "overloaded: 180.0 sessions arrive in an hour and GPU and "),
         (
             {"sessions": [make_session_result(n, lag_s=0.001 * n) for n in range(100)]},
             "sessions were let in later than planned, 1 % by more than 98 ms, 99 ms at most",
@@ -189,10 +196,15 @@ def test_nothing_is_said_of_a_lag_that_a_client_always_has() -> None:
     assert list(findings(summary)) == []
 
 
-def test_an_open_loop_has_no_window() -> None:
-    summary = summary_of(concurrency=None, rate_per_h=60.0, arrivals="poisson")
+def test_an_open_loop_has_a_window_and_says_what_arrived_in_it() -> None:
+    summary = summary_of(**OPEN_LOOP, sessions=late(60, by_s=0.0))
 
-    assert (summary.window, summary.schedule_lag_s) == (None, None)
+    assert summary.schedule_lag_s is None
+    assert summary.window is not None
+    assert summary.window.open_loop is not None
+    assert summary.window.open_loop.arrivals == 58
+    assert summary.window.open_loop.overloaded is False
+    assert not any("overloaded" in text or "no rates" in text for text in findings(summary))
 
 
 def test_good_answers_are_counted_within_the_limits_of_the_setup() -> None:

@@ -11,6 +11,7 @@ from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.summary import Counted, Summary, summarise
 from rotoscope.replayer.table import DISTRIBUTION_HEADINGS, distribution_rows, outcome_rows
+from rotoscope.replayer.window import window_of
 
 
 def summary_of(requests: list[RequestResult], sessions: list[SessionResult]) -> Summary:
@@ -172,3 +173,19 @@ def test_a_run_without_an_answer_has_its_counts_only() -> None:
 
     assert [row[0] for row in outcome_rows(summary)] == ["model", "sessions", "requests"]
     assert list(distribution_rows(summary)) == []
+
+
+def test_what_an_open_loop_offered_stands_below_what_was_done() -> None:
+    sessions = [make_session_result(number, latency_s=10.0 + number) for number in range(60)]
+    setup = make_setup(sessions=60, concurrency=None, rate_per_h=360.0, arrivals="constant", gpus=1)
+    summary = replace(summary_of([REQUEST], SESSIONS), setup=setup, window=window_of(setup, sessions, []))
+
+    rows = {name.strip(): (value, meaning) for name, value, meaning in outcome_rows(summary)}
+
+    assert rows["offered"] == ("360.0", "52 sessions arrive in the window")
+    assert rows["in flight"][0] == "3.9"
+    assert rows["server"] == ("overloaded", "job latency grows by 0.100 s for each second of arrivals")
+
+
+def test_a_closed_loop_has_no_such_rows() -> None:
+    assert not {"  offered", "  server"} & {name for name, _, _ in outcome_rows(summary_of([REQUEST], SESSIONS))}
