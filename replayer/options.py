@@ -19,6 +19,7 @@ from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces.analysis.profiles import profile_named
+from rotoscope.traces.corpus import CorpusName
 from rotoscope.traces.errors import UnusableInput
 
 AUTO_API = "auto"
@@ -61,6 +62,8 @@ class ReplayOptions:
     """When each trace started, for sessions that are let in as recorded; at the rate, if there is one."""
     ramp_s: float = 0.0
     """Over which the first sessions start; 0 starts them at once."""
+    corpus: CorpusName | None = None
+    """What the traces are called together; None where they have no name."""
     seed: int = 0
     salt: str | None = None
     """None draws a fresh one: with an old one, a server that was not restarted still has the prompts in its cache."""

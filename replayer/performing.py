@@ -29,7 +29,7 @@ from rotoscope.replayer.server import Server
 from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.server_metrics.series import Source, sampling, series_of
 from rotoscope.replayer.session import Part, Performed
-from rotoscope.replayer.setup import Setup, setup_of
+from rotoscope.replayer.setup import Identity, Setup, identity_of, setup_of
 from rotoscope.replayer.summary import Summary, findings, summarise
 from rotoscope.traces.analysis.profiles import EngineProfile
 from rotoscope.traces.errors import RunFailed, UnusableInput
@@ -58,6 +58,7 @@ class Work:
     load: LoadPlan
     traces: Sequence[Trace]
     parts: Sequence[Part]
+    identity: Identity
 
     def calls(self) -> list[Call]:
         """Return the calls of all traces."""
@@ -84,6 +85,7 @@ class Target:
 def work_of(traces: Sequence[Trace], options: ReplayOptions, notes: Notes) -> Work:
     """Return what a replay of these traces performs; raise UnusableInput where that is nothing."""
     load = plan_load(options, traces=len(traces))
+    identity = identity_of(traces, options)
     traces = traces[: load.numbered]
     parts = [_part(number, trace, options) for number, trace in enumerate(traces)]
     if not parts:
@@ -92,7 +94,7 @@ def work_of(traces: Sequence[Trace], options: ReplayOptions, notes: Notes) -> Wo
         notes.add(
             "that prompts which grew hold the answer before is assumed where the format of the trace cannot say it"
         )
-    return Work(load, traces, parts)
+    return Work(load, traces, parts, identity)
 
 
 async def perform_run(
@@ -108,6 +110,7 @@ async def perform_run(
         profile=target.profile,
         vocabulary=prompting.vocabulary,
         calibration=prompting.calibration,
+        identity=work.identity,
     )
     plan = PromptPlan(
         work.traces,

@@ -28,8 +28,11 @@ from rotoscope.replayer.results import (
     SessionResult,
 )
 from rotoscope.replayer.server_metrics.series import ServerSample
+from rotoscope.replayer.server_version import VERSION
 from rotoscope.replayer.summary import NOT_WRITTEN, Summary
 from rotoscope.replayer.timeline import Bin
+from rotoscope.replayer.told_command import COMMAND
+from rotoscope.traces import corpus
 from rotoscope.traces.analysis.profiles import PROFILES
 from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import FileFindings
@@ -41,6 +44,12 @@ _FLAG = Annotated[bool, Strict()]
 _NAME = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@+=-]{0,99}$")]
 _SENTENCE = Annotated[str, StringConstraints(strict=True, pattern=r"^[ -~]{1,400}$")]
 """A note of Rotoscope's own; which it is cannot be said by a pattern, so that it is counted for people to read."""
+
+
+def _matching(form: str) -> Any:
+    return Annotated[str, StringConstraints(strict=True, pattern=rf"^(?:{form})$")]
+
+
 _STRINGS: dict[str, Any] = {
     "error_type": _NAME,
     "error_code": _NAME,
@@ -55,12 +64,17 @@ _STRINGS: dict[str, Any] = {
     "version": Annotated[
         str, StringConstraints(strict=True, pattern=r"^[0-9]+(\.[0-9]+){1,3}((a|b|rc|\.dev|\.post)[0-9]+)*$")
     ],
+    "command": _matching(COMMAND),
+    "corpus_name": _matching(corpus.NAME),
+    "corpus_version": _matching(corpus.VERSION),
+    "corpus_sha256": _matching("[0-9a-f]{64}"),
+    "server_version": _matching(VERSION),
     "salt": _NAME,
     "unit": Literal["tokens", "blocks"],
     "vocabulary": Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9]{1,10}:[0-9]{1,10}$")],
     "notes": _SENTENCE,
 }
-_PUBLIC = ("model", "engine", "error_type", "error_code", "salt")
+_PUBLIC = ("model", "engine", "error_type", "error_code", "salt", "corpus_name", "server_version")
 """Names that a server or a person chose."""
 _VERSIONS = range(1, FORMAT_VERSION + 1)
 

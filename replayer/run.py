@@ -21,6 +21,7 @@ from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
 from rotoscope.replayer.preflight import check_context
 from rotoscope.replayer.server import Server, ask_server
 from rotoscope.replayer.server_metrics.window import CountedWindow
+from rotoscope.replayer.server_version import ask_version
 from rotoscope.replayer.setup import choose_profile
 from rotoscope.replayer.summary import Summary
 from rotoscope.replayer.way import Ways
@@ -69,7 +70,8 @@ async def _ask(options: ReplayOptions) -> Server:
     async with _http_session(options, reuses_connections=False) as http:
         timeout_s = min(_ASK_S, options.timeout_s)
         url = options.server_url
-        return await ask_server(http, url, model=options.model, timeout_s=timeout_s, engine=options.engine)
+        server = await ask_server(http, url, model=options.model, timeout_s=timeout_s, engine=options.engine)
+        return replace(server, version=await ask_version(http, url, engine=server.engine, timeout_s=timeout_s))
 
 
 def _http_session(options: ReplayOptions, *, reuses_connections: bool) -> aiohttp.ClientSession:

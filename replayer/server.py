@@ -42,6 +42,8 @@ class Server:
     block_size: int | None = None
     max_batch: int | None = None
     """Most requests in the batch of all its replicas together, which a simulator tells."""
+    version: str | None = None
+    """Of the server's program."""
 
 
 def api_url(text: str) -> URL:
@@ -75,7 +77,7 @@ async def ask_server(
     """Ask `/v1/models` for what is not given; raise RunFailed when nobody answers or the model stays unknown."""
     try:
         async with asyncio.timeout(timeout_s):
-            status, body = await _get(http, url / "models")
+            status, body = await body_of(http, url / "models")
     except (TimeoutError, aiohttp.ClientError, OSError, UnicodeError) as error:
         raise RunFailed(_unreachable(url, error)) from error
     cards = _cards(body) if status == 200 else {}
@@ -86,7 +88,8 @@ async def ask_server(
     return server if engine is None else replace(server, engine=engine_named(engine))
 
 
-async def _get(http: aiohttp.ClientSession, url: URL) -> tuple[int, bytes]:
+async def body_of(http: aiohttp.ClientSession, url: URL) -> tuple[int, bytes]:
+    """Return the status of a page and its beginning, as much as any answer of use is long."""
     async with http.get(url, allow_redirects=False) as response:
         body = b""
         while len(body) < _LARGEST_ANSWER_BYTES and (data := await response.content.readany()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rotoscope import __version__
@@ -16,7 +17,10 @@ from rotoscope.replayer.options import DEFAULT_PROFILE, ReplayOptions
 from rotoscope.replayer.schedule import GapKind
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
 from rotoscope.replayer.tokens import Vocabulary
+from rotoscope.replayer.told_command import command_of
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile, profile_named
+from rotoscope.traces.corpus import CorpusName, sha256_of
+from rotoscope.traces.model import Trace
 
 _PATH = re.compile(r"^([/~.\\]|[A-Za-z]:[/\\])")
 
@@ -27,8 +31,17 @@ class Setup:
 
     version: str
     """Of Rotoscope."""
+    command: str | None = None
+    """How to do the same again; the traces, the URL and what is private left out."""
+    corpus_name: str | None = None
+    """What the traces are called together; None where they have no name."""
+    corpus_version: str | None = None
+    corpus_sha256: str | None = None
+    """Of the traces, as `rotoscope.traces.corpus.sha256_of` gives it."""
     model: str
     engine: str
+    server_version: str | None = None
+    """As the server tells it."""
     simulated: bool
     """Whether the server is a simulator: its times are modelled."""
     api: str = "completions"
@@ -76,6 +89,23 @@ class Setup:
     """Most requests in the server's batch, as given or as a simulator tells."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What was asked for, and of which traces."""
+
+    command: str
+    called: CorpusName | None
+    sha256: str
+
+
+def identity_of(traces: Sequence[Trace], options: ReplayOptions) -> Identity:
+    """Return what a run of traces is told by; `options` are those that were given."""
+    assumes_growth = any(trace.outputs == "assumed" for trace in traces)
+    return Identity(
+        command=command_of(options, assumes_growth=assumes_growth), called=options.corpus, sha256=sha256_of(traces)
+    )
+
+
 def setup_of(
     options: ReplayOptions,
     server: Server,
@@ -85,12 +115,19 @@ def setup_of(
     profile: EngineProfile,
     vocabulary: Vocabulary,
     calibration: Calibration | None = None,
+    identity: Identity | None = None,
 ) -> Setup:
     """Gather what is told of a run; `calibration` is of prompts of messages."""
+    called = identity.called if identity else None
     return Setup(
         version=__version__,
+        command=identity.command if identity else None,
+        corpus_name=called.name if called else None,
+        corpus_version=called.version if called else None,
+        corpus_sha256=identity.sha256 if identity else None,
         model=public_model_name(server.model),
         engine=server.engine.name,
+        server_version=server.version,
         simulated=server.simulated,
         api=options.api,
         words=len(calibration.words) if calibration else None,

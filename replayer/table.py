@@ -23,6 +23,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     """Yield what happened and the numbers of the whole run: name, value, definition."""
     setup = summary.setup
     yield "model", setup.model, "simulated" if setup.simulated else ""
+    yield from _identity_rows(setup)
     if setup.template:
         overhead = f"template {setup.template.head} + {setup.template.tail} tokens, {setup.template.back} between turns"
         yield "prompts", f"{setup.words} words", f"{setup.api}, {overhead}, from {setup.tokens_from}"
@@ -61,6 +62,14 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
     yield from _distribution("schedule lag, ms", summary.schedule_lag_s, "{:,.1f}", scale=1000)
     yield from _distribution("  of requests", summary.client.request_lag_s, "{:,.1f}", scale=1000)
     yield from _distribution("loop delay, ms", summary.client.loop_delay_s, "{:,.1f}", scale=1000)
+
+
+def _identity_rows(setup: Setup) -> Iterator[Row]:
+    if setup.server_version is not None:
+        yield "server", f"{setup.engine} {setup.server_version}", "the version that it tells"
+    if setup.corpus_sha256 is not None:
+        called = f"{setup.corpus_name} {setup.corpus_version}" if setup.corpus_name else "without a name"
+        yield "corpus", called, f"sha256 {setup.corpus_sha256[:12]}"
 
 
 def _job_rows(summary: Summary, latency_s: Distribution) -> Iterator[Row]:

@@ -103,6 +103,11 @@ def session_of(
 
 _SETUP = Setup(
     version="0.1.0",
+    command="rotoscope replay CORPUS --sessions 4 --concurrency 1 --seed 0",
+    corpus_name="coding-agents",
+    corpus_version="1.0",
+    corpus_sha256="4e1c" * 16,
+    server_version="0.32.0",
     model="m",
     engine="any",
     simulated=False,

@@ -96,7 +96,7 @@ def check_manifest(data: bytes, findings: FileFindings, census: Census) -> None:
     if parsed is None:
         return
     try:
-        places = corpus.places_in(parsed.value)
+        places, called = corpus.places_in(parsed.value), corpus.called_in(parsed.value)
     except TraceError as error:
         findings.add(_said(error))
         return
@@ -110,7 +110,9 @@ def check_manifest(data: bytes, findings: FileFindings, census: Census) -> None:
         findings.add("ranks are not 0, 1, 2 and so on: publish the corpus, which numbers them anew", field="ranks")
     if fine_times(start_ms for start_ms, _ in places.values()):
         findings.add("times are finer than a microsecond: publish the corpus, which rounds them", field="start_ms")
-    if corpus.dump_manifest(places) != data:
+    if called is not None:
+        findings.see("corpus", called.name)
+    if corpus.dump_manifest(places, called) != data:
         findings.add(NOT_OUR_BYTES)
     check_values(parsed.value, findings)
     check_start((start_ms for start_ms, _ in places.values()), "start_ms", findings)

@@ -18,7 +18,7 @@ from pathlib import Path
 from rotoscope.traces.analysis.optimum import Assumptions, planned_hits_together
 from rotoscope.traces.analysis.profiles import profile_named
 from rotoscope.traces.audit import audit
-from rotoscope.traces.corpus import Member, write_manifest
+from rotoscope.traces.corpus import CorpusName, Member, write_manifest
 from rotoscope.traces.errors import RunFailed, UnusableInput
 from rotoscope.traces.forest import normalise
 from rotoscope.traces.formats.convert import new_folder
@@ -47,6 +47,8 @@ class PublishOptions:
     round_tokens: int | None = None
     seed: int | None = None
     """The same seed gives the same bytes; None takes names that nobody can foresee."""
+    called: CorpusName | None = None
+    """What the corpus is called, which results of it tell."""
 
     def __post_init__(self) -> None:
         if self.round_ms not in TIME_STEPS_MS:
@@ -86,8 +88,8 @@ def publish(traces: Sequence[LabelledTrace], folder: Path, options: PublishOptio
         with new_folder(folder, overwrites=False) as unfinished:
             for file, member in zip(files, after, strict=True):
                 save(member.trace, unfinished / file)
-            if len(after) > 1:
-                write_manifest(unfinished, zip(files, after, strict=True))
+            if len(after) > 1 or options.called:
+                write_manifest(unfinished, zip(files, after, strict=True), options.called)
             _check(unfinished)
     except OSError as error:
         raise RunFailed(f"{folder}: cannot be written: {error.strerror}") from error

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from rotoscope import __version__
 from rotoscope.replayer.simulator import metrics, wire
 from rotoscope.replayer.simulator.api_generate import GENERATE_FORM, GenerateBody
 from rotoscope.replayer.simulator.api_messages import MESSAGES_FORM, MessagesBody, refusal_body
@@ -127,6 +128,7 @@ class Simulator:
             [
                 web.get("/", self._front),
                 web.get("/health", self._health),
+                web.get("/version", self._version),
                 web.get("/metrics", self._metrics),
                 web.get("/v1/models", self._models),
                 web.get("/v1/models/{name:.+}", self._one_model),
@@ -147,6 +149,9 @@ class Simulator:
 
     async def _health(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"status": "ok"})
+
+    async def _version(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"version": __version__})
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         engines = [(replica.engine.scheduler, replica.latencies) for replica in self.fleet.replicas]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from hashlib import sha256
 from itertools import product
@@ -14,8 +14,8 @@ from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.servers import Servers, Settings
 from rotoscope.replayer.setup import public_model_name
+from rotoscope.traces.corpus import sha256_of
 from rotoscope.traces.model import Trace
-from rotoscope.traces.writer import dumps
 
 OptionValue: TypeAlias = bool | int | float | str | None
 
@@ -107,18 +107,10 @@ def plan_sweep(
         sessions=sessions,
         sessions_per_user=sessions_per_user,
         seed=options.seed,
-        corpus_sha256=digest_of(traces),
+        corpus_sha256=sha256_of(traces),
         server_sha256=server_digest(servers),
         options=told_options(options),
     )
-
-
-def digest_of(traces: Iterable[Trace]) -> str:
-    """Return the SHA-256 of traces as their files are written, one after the other."""
-    digest = sha256()
-    for trace in traces:
-        digest.update(dumps(trace))
-    return digest.hexdigest()
 
 
 def server_digest(servers: Servers) -> str:

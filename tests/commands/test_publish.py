@@ -67,3 +67,14 @@ def test_what_a_foreign_format_does_not_hold_is_said(tmp_path: Path) -> None:
 def test_a_folder_that_holds_something_is_left_alone(recordings: Path) -> None:
     assert isinstance(run("publish", recordings, "-o", recordings).exception, UnusableInput)
     assert len(list(recordings.iterdir())) == 2
+
+
+def test_a_corpus_is_called_what_is_said(recordings: Path, tmp_path: Path) -> None:
+    done = run("publish", recordings, "-o", tmp_path / "corpus", "--name", "coding-agents@1.0")
+    refused = run("publish", recordings, "-o", tmp_path / "other", "--name", "My agents")
+
+    assert done.exit_code == 0
+    assert '"name": "coding-agents",\n"version": "1.0",\n' in (tmp_path / "corpus/corpus.json").read_text()
+    assert "corpus: coding-agents (1)" in run("audit", tmp_path / "corpus").stdout
+    assert isinstance(refused.exception, UnusableInput)
+    assert not (tmp_path / "other").exists()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -25,6 +26,9 @@ from mooncake_files import lines, row
 from rotoscope.cli import main
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
+from rotoscope.traces.corpus import CorpusName
+from rotoscope.traces.formats import open_traces
+from rotoscope.traces.publish import PublishOptions, publish
 
 PATIENCE_S = 120.0
 """Only a failure takes as long."""
@@ -207,6 +211,19 @@ def test_options_reach_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         "vocabulary": "9:90",
     }
     assert (setup["timeout_s"], setup["gap_scale"], setup["gap_cap_s"]) == (50.0, 0.5, 2.0)
+
+
+def test_results_name_the_corpus_the_command_and_the_server(run: Run) -> None:
+    publish(open_traces(["run.trace.json"]), Path("corpus"), PublishOptions(called=CorpusName("coding-agents", "1.0")))
+    with completions_in_a_thread(perfect) as server:
+        ended = run("corpus", "--url", server.url, "--salt", "mine", "--seed", "7", "--json", "-o", "there")
+
+    setup = json.loads(ended.out)["setup"]
+    trace = hashlib.sha256(Path("corpus/trace-0001.trace.json").read_bytes()).hexdigest()
+    assert setup["command"] == "rotoscope replay CORPUS --no-preflight --seed 7"
+    assert (setup["corpus_name"], setup["corpus_version"]) == ("coding-agents", "1.0")
+    assert setup["corpus_sha256"] == hashlib.sha256(f"{trace}\n".encode()).hexdigest()
+    assert setup["server_version"] is None
 
 
 def test_growth_may_be_assumed_and_the_summary_says_so(run: Run) -> None:

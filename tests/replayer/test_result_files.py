@@ -98,7 +98,13 @@ def test_the_results_of_a_replay_are_clean(results: Path) -> None:
 
     assert [str(one) for one in done.findings.kept] == []
     assert (done.files, done.census.results) == (5, 27)
-    assert {name.kind for name, _ in done.findings.sorted_names()} == {"engine", "model", "salt"}
+    assert {name.kind for name, _ in done.findings.sorted_names()} == {
+        "engine",
+        "model",
+        "salt",
+        "corpus name",
+        "server version",
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,11 +124,14 @@ def test_what_no_replay_writes_is_found(results: Path, change: dict[str, Any], e
     assert SECRET not in str(findings_of(results))
 
 
-@pytest.mark.parametrize("name", ["api", "profile", "version"])
+@pytest.mark.parametrize(
+    "name",
+    ["api", "profile", "version", "command", "corpus_name", "corpus_version", "corpus_sha256", "server_version"],
+)
 def test_a_name_of_our_own_cannot_be_another(results: Path, name: str) -> None:
     path = results / "summary.json"
     whole = json.loads(path.read_text())
-    whole["setup"][name] = SECRET.replace(" ", "-")
+    whole["setup"][name] = SECRET.replace(" ", "-").title()
     path.write_text(json.dumps(whole, indent=2) + "\n")
 
     assert [said for said in findings_of(results) if said.startswith(f"summary.json: setup.{name}: expected")]

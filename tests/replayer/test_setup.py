@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rotoscope.replayer.calibration import Calibration
@@ -7,9 +9,18 @@ from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.server import DEFAULT_VOCABULARY, Server
-from rotoscope.replayer.setup import Setup, choose_profile, choose_vocabulary, public_model_name, setup_of
+from rotoscope.replayer.setup import (
+    Setup,
+    choose_profile,
+    choose_vocabulary,
+    identity_of,
+    public_model_name,
+    setup_of,
+)
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.replayer.words import Words
+from rotoscope.testing import make_call, make_trace, trace_of
+from rotoscope.traces.corpus import CorpusName, sha256_of
 
 URL = "http://127.0.0.1:1"
 SIMULATOR = Server("m", simulated=True, profile="vllm", block_size=32, vocabulary=Vocabulary(5, 500))
@@ -20,6 +31,32 @@ def setup(**options: object) -> Setup:
     return setup_of(
         given, SIMULATOR, traces=3, sessions=3, profile=choose_profile(given, SIMULATOR), vocabulary=Vocabulary(5, 500)
     )
+
+
+def test_a_run_tells_what_was_asked_for_and_of_which_traces() -> None:
+    given = ReplayOptions(url=URL, seed=3, corpus=CorpusName("coding-agents", "1.0"))
+    traces = [make_trace(), trace_of(make_call(), outputs="assumed")]
+
+    told = setup_of(
+        given,
+        replace(SIMULATOR, version="0.1.0"),
+        traces=2,
+        sessions=2,
+        profile=choose_profile(given, SIMULATOR),
+        vocabulary=Vocabulary(5, 500),
+        identity=identity_of(traces, given),
+    )
+
+    assert told.command == "rotoscope replay CORPUS --assume-growth --seed 3"
+    assert (told.corpus_name, told.corpus_version, told.corpus_sha256) == ("coding-agents", "1.0", sha256_of(traces))
+    assert told.server_version == "0.1.0"
+
+
+def test_traces_without_a_name_have_their_digest() -> None:
+    identity = identity_of([make_trace()], ReplayOptions(url=URL))
+
+    assert (identity.command, identity.called) == ("rotoscope replay CORPUS --seed 0", None)
+    assert identity.sha256 == sha256_of([make_trace()])
 
 
 def test_a_closed_loop_has_a_concurrency_and_an_open_one_a_rate_with_its_arrivals() -> None:

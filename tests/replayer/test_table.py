@@ -35,6 +35,8 @@ def test_the_table_says_what_was_measured_and_what_it_is() -> None:
     rows = {name.strip(): (value, meaning) for name, value, meaning in outcome_rows(summary_of([REQUEST], SESSIONS))}
 
     assert rows["model"] == ("m", "simulated")
+    assert rows["server"] == ("any 0.32.0", "the version that it tells")
+    assert rows["corpus"] == ("coding-agents 1.0", "sha256 4e1c4e1c4e1c")
     assert rows["sessions"] == ("2 of 2 done", "of 1 trace, concurrency 1")
     assert rows["hit rate"] == ("0.0320", "cached tokens by usage, of 1,000 prompt tokens")
     assert rows["optimum"] == ("0.0480", "realised, infinite cache, profile vllm, 16 tokens a block")
@@ -171,7 +173,17 @@ def test_distributions_are_in_the_unit_of_their_name() -> None:
 def test_a_run_without_an_answer_has_its_counts_only() -> None:
     summary = summary_of([], [])
 
-    assert [row[0] for row in outcome_rows(summary)] == ["model", "sessions", "requests"]
+    assert [row[0] for row in outcome_rows(summary)] == ["model", "server", "corpus", "sessions", "requests"]
+
+
+def test_what_has_no_name_and_no_version_is_told_by_its_digest() -> None:
+    summary = summary_of([], [])
+    setup = replace(summary.setup, corpus_name=None, corpus_version=None, server_version=None)
+
+    rows = {row[0]: row[1:] for row in outcome_rows(replace(summary, setup=setup))}
+
+    assert rows["corpus"] == ("without a name", "sha256 4e1c4e1c4e1c")
+    assert "server" not in rows
     assert list(distribution_rows(summary)) == []
 
 

@@ -19,7 +19,7 @@ from rotoscope.traces.audit_census import Census
 from rotoscope.traces.audit_findings import MOST_FINDINGS, FileFindings, Findings
 from rotoscope.traces.audit_kinds import check_trace
 from rotoscope.traces.canary import Canaries
-from rotoscope.traces.corpus import Member, write_manifest
+from rotoscope.traces.corpus import CorpusName, Member, write_manifest
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.forest import normalise
 from rotoscope.traces.model import Call, ParallelStart, Wait
@@ -336,6 +336,18 @@ def test_a_manifest_is_checked(tmp_path: Path) -> None:
         "corpus.json: ranks: ranks are not 0, 1, 2 and so on: publish the corpus, which numbers them anew",
         "corpus.json: start_ms: times are finer than a microsecond: publish the corpus, which rounds them",
         "corpus.json: start_ms: times do not start at zero: publish it, which rebases them",
+    ]
+
+    write_manifest(tmp_path, [("a.trace.json", Member(name="a", trace=trace))], CorpusName("coding-agents", "1.0"))
+    assert findings_of(tmp_path) == []
+    assert ("corpus", "coding-agents") in [
+        (name.kind, name.value) for name, _ in audited(tmp_path).findings.sorted_names()
+    ]
+
+    manifest = (tmp_path / "corpus.json").read_text()
+    (tmp_path / "corpus.json").write_text(manifest.replace("coding-agents", SECRET))
+    assert [said.partition(", ")[0] for said in findings_of(tmp_path)] == [
+        "corpus.json: name: expected up to 40 small letters"
     ]
 
     write_manifest(tmp_path, [(SECRET, Member(name="a", trace=trace, start_ms=1_764_460_000_123.0))])

@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import hashlib
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from rotoscope.testing import make_trace
 from rotoscope.traces import TraceError, save
-from rotoscope.traces.corpus import MANIFEST_NAME, Member, calls_in_order, read_manifest, write_manifest
+from rotoscope.traces.corpus import (
+    MANIFEST_NAME,
+    CorpusName,
+    Member,
+    calls_in_order,
+    read_manifest,
+    sha256_of,
+    write_manifest,
+)
+from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.formats import open_traces
+from rotoscope.traces.formats.recognise import corpus_called
 
 
 def corpus_folder(folder: Path) -> list[Member]:
@@ -90,3 +102,89 @@ def test_a_manifest_without_clock_and_order_is_read(tmp_path: Path) -> None:
     write_manifest(tmp_path, [("a", Member(name="a", trace=make_trace()))])
 
     assert read_manifest(tmp_path).places == {"a": (None, None)}
+
+
+CALLED = CorpusName("coding-agents", "1.0")
+
+
+def named_folder(folder: Path) -> list[Member]:
+    members = corpus_folder(folder)
+    write_manifest(folder, [(member.name, member) for member in members], CALLED)
+    return members
+
+
+def test_a_corpus_is_called_what_its_manifest_says(tmp_path: Path) -> None:
+    members = named_folder(tmp_path)
+
+    opened = open_traces([tmp_path])
+
+    assert [trace.member for trace in opened] == members
+    assert corpus_called(opened) == CALLED
+
+
+def test_a_part_of_a_corpus_or_twice_all_of_it_is_not_called_so(tmp_path: Path) -> None:
+    named_folder(tmp_path)
+    opened = open_traces([tmp_path])
+
+    assert corpus_called(opened[:1]) is None
+    assert corpus_called([*opened, *opened]) is None
+    assert corpus_called([]) is None
+
+
+def test_traces_without_a_manifest_or_with_two_are_not_called_anything(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        named_folder(tmp_path / name)
+    alone = tmp_path / "alone.trace.json"
+    save(make_trace(), alone)
+
+    assert corpus_called(open_traces([tmp_path / "one", tmp_path / "other"])) is None
+    assert corpus_called(open_traces([alone])) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"coding-agents"', '"Coding agents"', "name: expected up to 40 small letters, digits and dashes"),
+        ('"coding-agents"', "1", "name: expected up to 40 small letters"),
+        ('"1.0"', '"one"', "version: expected two or three numbers with dots"),
+        ('"version": "1.0",\n', "", "version: expected two or three numbers with dots"),
+        ('"name"', '"nom"', "expected format 'rotoscope.corpus' of version 1"),
+    ],
+)
+def test_a_damaged_name_is_an_error_with_its_field(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    named_folder(tmp_path)
+    edited(tmp_path, old, new)
+
+    with pytest.raises(TraceError, match=expected):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "agents", "agents@", "@1.0", "Agents@1.0", "a gents@1.0", "agents@1", "agents@1.0-b"]
+)
+def test_a_name_has_its_version(text: str) -> None:
+    with pytest.raises(UnusableInput, match="of a corpus is"):
+        CorpusName.parse(text)
+
+
+def test_a_name_is_read_as_it_is_typed() -> None:
+    assert CorpusName.parse("coding-agents@1.0") == CALLED
+
+
+def test_the_digest_of_traces_can_be_recomputed_from_their_files(tmp_path: Path) -> None:
+    members = corpus_folder(tmp_path)
+    files = sorted(str(path) for path in tmp_path.glob("*.trace.json"))
+
+    sums = subprocess.run(["sha256sum", *files], capture_output=True, check=True, text=True).stdout
+    lines = "".join(f"{line.split()[0]}\n" for line in sums.splitlines())
+
+    assert sha256_of(member.trace for member in members) == hashlib.sha256(lines.encode()).hexdigest()
+
+
+def test_the_digest_depends_on_the_order_of_traces_and_on_nothing_but_them(tmp_path: Path) -> None:
+    one, other = make_trace(turns=1), make_trace(turns=2)
+    save(one, tmp_path / "any.json")
+
+    assert sha256_of([one, other]) != sha256_of([other, one])
+    assert sha256_of([open_traces([tmp_path])[0].trace, other]) == sha256_of([one, other])

@@ -4,14 +4,15 @@ import json
 import os
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rotoscope.testing import make_call, make_trace, trace_of
 from rotoscope.traces import model
-from rotoscope.traces.corpus import Member, read_manifest, write_manifest
+from rotoscope.traces.corpus import CorpusName, Member, read_manifest, write_manifest
 from rotoscope.traces.errors import RunFailed, UnusableInput
-from rotoscope.traces.formats.recognise import LabelledTrace, open_traces
+from rotoscope.traces.formats.recognise import LabelledTrace, corpus_called, open_traces
 from rotoscope.traces.model import (
     Call,
     Message,
@@ -53,7 +54,7 @@ def test_no_field_of_a_trace_is_published_without_thought(name: str) -> None:
     assert {one.name for one in fields(kind)} - inherited == set(KNOWN_FIELDS[name].split())
 
 
-def published(*traces: Trace, **options: int) -> list[Trace]:
+def published(*traces: Trace, **options: Any) -> list[Trace]:
     members = [Member(name=str(number), trace=trace) for number, trace in enumerate(traces)]
     return [member.trace for member in published_members(members, PublishOptions(**options))]
 
@@ -176,9 +177,18 @@ def test_coarse_prefixes_stay_multiples_of_their_granularity() -> None:
 
 
 @pytest.mark.parametrize("options", [{"round_ms": 2}, {"round_tokens": 1}])
-def test_other_steps_are_refused(options: dict[str, int]) -> None:
+def test_other_steps_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UnusableInput, match="can be rounded to one of"):
         PublishOptions(**options)
+
+
+def test_a_corpus_has_the_name_that_it_is_given_also_where_it_is_one_trace(tmp_path: Path) -> None:
+    trace = LabelledTrace("", tmp_path, Member(name="", trace=make_trace()))
+
+    publish([trace], tmp_path / "o", PublishOptions(called=CorpusName("coding-agents", "1.0")))
+
+    assert read_manifest(tmp_path / "o").called == CorpusName("coding-agents", "1.0")
+    assert corpus_called(open_traces([tmp_path / "o"])) == CorpusName("coding-agents", "1.0")
 
 
 def test_the_file_is_that_of_the_trace(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rotoscope.traces.corpus import MANIFEST_NAME, Member, read_manifest
+from rotoscope.traces.corpus import MANIFEST_NAME, CorpusName, Member, read_manifest
 from rotoscope.traces.errors import TraceError, UnusableInput
 from rotoscope.traces.formats.fidelity import Fidelity
 from rotoscope.traces.formats.heads import Head
@@ -94,6 +94,16 @@ def open_traces(paths: Iterable[str | Path], fidelity: Fidelity | None = None) -
     if found and all(traces is None for _, traces in found):
         raise UnusableInput(f"{found[0][0]}: is the manifest of a corpus and no trace; give its folder instead")
     return [trace for _, traces in found for trace in traces or ()]
+
+
+def corpus_called(traces: Sequence[LabelledTrace]) -> CorpusName | None:
+    """Return what traces are called together: they must be all of one folder whose manifest has a name."""
+    folders = {one.corpus for one in traces}
+    folder = next(iter(folders), None)
+    if folder is None or len(folders) > 1 or not (folder / MANIFEST_NAME).is_file():
+        return None
+    manifest = read_manifest(folder)
+    return manifest.called if sorted(one.path.name for one in traces) == sorted(manifest.places) else None
 
 
 def read_source(source: Source, fidelity: Fidelity | None = None) -> tuple[Format, list[Member]]:

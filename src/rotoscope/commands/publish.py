@@ -29,6 +29,13 @@ def publish(
     seed: Annotated[
         int | None, typer.Option(help="Make the new ids from this number, so that the same traces give the same bytes.")
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="What the corpus is called and its version, for results to tell: coding-agents@1.0.",
+            metavar="NAME@VERSION",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written and its effect as JSON.")] = False,
 ) -> None:
     """Write traces as one corpus to show: new ids, times from zero and rounded, lengths rounded on request, audited.
@@ -36,12 +43,14 @@ def publish(
     Example: rotoscope publish recordings -o corpus --round-tokens 64
     """
     from rotoscope.commands.convert import ended_in_order
+    from rotoscope.traces.corpus import CorpusName
     from rotoscope.traces.formats.fidelity import Fidelity
     from rotoscope.traces.formats.recognise import open_traces
     from rotoscope.traces.publish import PublishOptions
     from rotoscope.traces.publish import publish as write
 
-    options = PublishOptions(round_ms=round_ms, round_tokens=round_tokens, seed=seed)
+    called = None if name is None else CorpusName.parse(name)
+    options = PublishOptions(round_ms=round_ms, round_tokens=round_tokens, seed=seed, called=called)
     fidelity = Fidelity()
     traces = open_traces(paths, fidelity)
     with ended_in_order():

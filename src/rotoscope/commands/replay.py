@@ -63,6 +63,7 @@ def replay(
         from rotoscope.replayer.load.arrivals import Arrivals
         from rotoscope.replayer.load.rate import rate_per_h
         from rotoscope.replayer.load.recorded import recorded_starts_s
+        from rotoscope.traces.formats.recognise import corpus_called
 
     options = replace(
         flags.options(url),
@@ -74,7 +75,7 @@ def replay(
         folder=output,
     )
     traces, shares = flags.opened(paths, say)
-    options = replace(options, mix=shares)
+    options = replace(options, mix=shares, corpus=corpus_called(traces))
     if arrivals == "recorded":
         options = replace(options, recorded_starts_s=recorded_starts_s(traces))
     summary = run_replay([opened.trace for opened in traces], options)

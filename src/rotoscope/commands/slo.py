@@ -85,9 +85,11 @@ def slo(
         from rotoscope.replayer.slo.objectives import objectives_of
         from rotoscope.replayer.slo.run import SloPlan, search
         from rotoscope.replayer.slo.table import answer, headings, probe_rows
-        from rotoscope.replayer.sweep.plan import digest_of, server_digest, told_options
+        from rotoscope.replayer.sweep.plan import server_digest, told_options
         from rotoscope.tables import print_table
+        from rotoscope.traces.corpus import sha256_of
         from rotoscope.traces.errors import UnusableInput
+        from rotoscope.traces.formats.recognise import corpus_called
 
     if first > most:
         raise UnusableInput(f"expected --from to be no more than --most, not {first} and {most}")
@@ -96,7 +98,7 @@ def slo(
     options = flags.options(servers.any_url)
     labelled, shares = flags.opened(paths, say)
     traces = [opened.trace for opened in labelled]
-    options = replace(options, mix=shares, sessions=sessions_per_user)
+    options = replace(options, mix=shares, corpus=corpus_called(labelled), sessions=sessions_per_user)
     plan = SloPlan(
         version=__version__,
         objectives=wanted,
@@ -105,7 +107,7 @@ def slo(
         repeats=repeats,
         sessions_per_user=sessions_per_user,
         seed=options.seed,
-        corpus_sha256=digest_of(traces),
+        corpus_sha256=sha256_of(traces),
         server_sha256=server_digest(servers),
         options=told_options(options),
     )

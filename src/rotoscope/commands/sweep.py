@@ -49,6 +49,7 @@ def sweep(
         from rotoscope.replayer.sweep.run import sweep
         from rotoscope.replayer.sweep.settings import parse_concurrencies, parse_settings
         from rotoscope.traces.errors import UnusableInput
+        from rotoscope.traces.formats.recognise import corpus_called
 
     if sessions is not None and sessions_per_user is not None:
         raise UnusableInput("expected --sessions or --sessions-per-user, not both")
@@ -57,7 +58,7 @@ def sweep(
     options = flags.options(servers.any_url)
     labelled, shares = flags.opened(paths, say)
     traces = [opened.trace for opened in labelled]
-    options = replace(options, mix=shares, sessions=sessions or sessions_per_user)
+    options = replace(options, mix=shares, corpus=corpus_called(labelled), sessions=sessions or sessions_per_user)
     plan = plan_sweep(
         traces,
         options,
