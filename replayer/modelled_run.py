@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
+from rotoscope import __version__
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import AUTO_API, ReplayOptions
 from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
@@ -56,7 +58,7 @@ async def _replay(
     notes = Notes(say)
     work = work_of(traces, options, notes)
     card = model_card(simulator)
-    server = server_of_card(simulator.model, card)
+    server = replace(server_of_card(simulator.model, card), version=__version__)
     check_context(work.calls(), server, notes)
     async with _running(fleet_of(simulator, ModelledClock)) as fleet:
         target = Target(

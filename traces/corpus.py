@@ -81,6 +81,9 @@ class CorpusName:
         name, _, version = text.partition("@")
         return cls(name, version)
 
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

@@ -170,6 +170,7 @@ def test_a_name_has_its_version(text: str) -> None:
 
 def test_a_name_is_read_as_it_is_typed() -> None:
     assert CorpusName.parse("coding-agents@1.0") == CALLED
+    assert str(CALLED) == "coding-agents@1.0"
 
 
 def test_the_digest_of_traces_can_be_recomputed_from_their_files(tmp_path: Path) -> None:
