@@ -28,7 +28,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-otlp test-clients test-few-clients test-coding-agents example-traces dataset test-intercept test-intercept-others test-data tests bench bench-engine bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-otlp test-clients test-few-clients test-coding-agents example-traces dataset test-intercept test-intercept-others test-data tests bench bench-engine bench-experiments bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-21s %s\n' "$$target" "$$text"; done
@@ -120,6 +120,12 @@ bench-engine: ## compare with real engines: vLLM, Dynamo's mocker and llama-serv
 	-@scripts/programs.sh vllm $(VENV)-vllm
 	-@scripts/programs.sh dynamo $(VENV)-dynamo
 	PYTHONPATH=tests $(ENGINE_VENV)/bin/python benchmarks/engines.py --vllm $(VENV)-vllm --dynamo $(VENV)-dynamo
+
+bench-experiments: ## repeat experiments on them: the cliffs of vLLM and llama-server, the routers of Dynamo
+	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
+	-@scripts/programs.sh vllm $(VENV)-vllm
+	-@scripts/programs.sh dynamo $(VENV)-dynamo
+	PYTHONPATH=tests $(ENGINE_VENV)/bin/python -m benchmarks.experiments --vllm $(VENV)-vllm --dynamo $(VENV)-dynamo
 
 bench-aiperf: environment ## compare with AIPerf on the same server and traces, AIPerf in an environment of its own
 	@scripts/programs.sh aiperf $(AIPERF_VENV)
