@@ -65,17 +65,19 @@ class Servers:
         with running_server(self.command.filled(values), url, patience=self.patience, api_key=api_key, say=say):
             yield url
 
-    def __str__(self) -> str:
-        return f"{self.url} {self.command or ''}"
-
 
 def _check_settings(settings: Settings, command: ServerCommand | None) -> None:
     """Raise UnusableInput where a setting has no effect, or the number of GPUs is none."""
     if settings and command is None:
-        raise UnusableInput("settings are of servers that are started: give --server-command")
+        raise UnusableInput("settings are of servers that are started: give --server-command, or --simulate")
     for name in settings:
         if name != GPUS and command is not None and name not in command.fields:
             raise UnusableInput(f"the setting {name!r} has no place in the server command: put {{{name}}} there")
+    check_gpus(settings)
+
+
+def check_gpus(settings: Settings) -> None:
+    """Raise UnusableInput where a number of GPUs is none."""
     for value in settings.get(GPUS, ()):
         if not re.fullmatch(r"[1-9][0-9]{0,5}", value):
             raise UnusableInput(f"the setting {GPUS!r} is a number of GPUs, not {value!r}")

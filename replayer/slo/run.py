@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
@@ -14,14 +13,12 @@ from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.reading import read_results
 from rotoscope.replayer.slo.objectives import Objective, Reached, reached
 from rotoscope.replayer.slo.search import Border, find_border, majority
-from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE, Summary
+from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE
 from rotoscope.replayer.sweep.folder import SweepFolder
+from rotoscope.replayer.sweep.places import Perform, Values
 from rotoscope.replayer.sweep.plan import OptionValue
 from rotoscope.replayer.sweep.rows import Row
 from rotoscope.replayer.sweep.tabular import csv_bytes
-
-Perform: TypeAlias = Callable[[ReplayOptions, dict[str, str]], Summary]
-"""Replays once, on a server with these settings."""
 
 FORMAT_NAME = "rotoscope.slo"
 FORMAT_VERSION = 1
@@ -41,6 +38,8 @@ class SloPlan:
     most: int
     repeats: int
     sessions_per_user: int
+    settings: Values
+    """Of the server, one value each."""
     seed: int
     corpus_sha256: str
     server_sha256: str
@@ -154,7 +153,7 @@ class _Search:
             sessions=self._plan.sessions_per_user * concurrency,
             folder=self._folder.place(name),
         )
-        if self._perform(options, {}).interrupted:
+        if self._perform(options, self._plan.settings).interrupted:
             raise _Interrupted
 
 

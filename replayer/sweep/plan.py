@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from rotoscope import __version__
 from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.options import ReplayOptions
-from rotoscope.replayer.servers import Servers, Settings
+from rotoscope.replayer.servers import Settings
 from rotoscope.replayer.setup import public_model_name
+from rotoscope.replayer.sweep.places import Place
 from rotoscope.traces.corpus import sha256_of
 from rotoscope.traces.model import Trace
 
@@ -97,7 +98,7 @@ def plan_sweep(
     settings: Settings,
     sessions: int | None,
     sessions_per_user: int | None,
-    servers: Servers,
+    place: Place,
 ) -> SweepPlan:
     """Return the plan."""
     return SweepPlan(
@@ -108,14 +109,14 @@ def plan_sweep(
         sessions_per_user=sessions_per_user,
         seed=options.seed,
         corpus_sha256=sha256_of(traces),
-        server_sha256=server_digest(servers),
+        server_sha256=place_digest(place),
         options=told_options(options),
     )
 
 
-def server_digest(servers: Servers) -> str:
+def place_digest(place: Place) -> str:
     """Return the SHA-256 of the command and the URL."""
-    return sha256(str(servers).encode()).hexdigest()
+    return sha256(place.identity.encode()).hexdigest()
 
 
 def told_options(options: ReplayOptions) -> dict[str, OptionValue]:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from rotoscope.replayer.notes import Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.reading import read_summary
-from rotoscope.replayer.servers import GPUS
-from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE, Summary
+from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE
 from rotoscope.replayer.sweep.folder import SweepFolder
+from rotoscope.replayer.sweep.places import Perform
 from rotoscope.replayer.sweep.plan import Point, SweepPlan
 from rotoscope.replayer.sweep.rows import Measured, rows_of
 from rotoscope.replayer.sweep.tabular import WITHOUT_PARQUET, csv_bytes, parquet_bytes
 from rotoscope.traces.errors import RunFailed
-
-Perform: TypeAlias = Callable[[ReplayOptions, dict[str, str]], Summary]
-"""Replays at one point, on a server with these settings."""
 
 FORMAT_NAME = "rotoscope.sweep"
 FORMAT_VERSION = 1
@@ -112,12 +107,10 @@ class _Sweep:
         return True
 
     def _options_of(self, point: Point) -> ReplayOptions:
-        gpus = point.settings.get(GPUS)
         return replace(
             self._options,
             concurrency=point.concurrency,
             sessions=self._plan.sessions_of(point),
-            gpus=self._options.gpus if gpus is None else int(gpus),
             folder=self._folder.place(point.name),
         )
 

@@ -19,11 +19,11 @@ def headings(settings: Sequence[str]) -> Cells:
     return (*settings, *_NUMBERS)
 
 
-def sweep_rows(measured: Sequence[Measured]) -> Iterator[Cells]:
-    """Yield a row for each point under `headings`."""
+def sweep_rows(measured: Sequence[Measured], settings: Sequence[str]) -> Iterator[Cells]:
+    """Yield a row for each point under `headings` with the same settings."""
     frontier = on_frontier([one.place for one in measured])
     for one, is_on in zip(measured, frontier, strict=True):
-        yield (*one.point.settings.values(), *_cells(one), "yes" if is_on else "", one.valid)
+        yield (*(one.point.settings[name] for name in settings), *_cells(one), "yes" if is_on else "", one.valid)
 
 
 def _cells(one: Measured) -> Cells:

@@ -98,7 +98,7 @@ class ReplayFlags:
     preflight: Annotated[bool, typer.Option(help="Try the server with a few small requests first.")] = True
     api_key_env: KeyVariable = None
 
-    def options(self, url: str) -> ReplayOptions:
+    def options(self, url: str | None) -> ReplayOptions:
         """Return what a replay is told by these; the mix is known once the paths are opened."""
         with loading():
             from rotoscope.keys import api_key_in

@@ -1,20 +1,21 @@
-"""The options of commands that replay several times: which server each replay is of, and how many sessions it has."""
+"""The options of commands that replay several times: where each replay is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rotoscope.loading import loading
-from rotoscope.replaying import run_replay
+from rotoscope.replaying import say
 
 if TYPE_CHECKING:
     from rotoscope.replayer.options import ReplayOptions
-    from rotoscope.replayer.servers import Servers, Settings
+    from rotoscope.replayer.servers import Settings
     from rotoscope.replayer.summary import Summary
+    from rotoscope.replayer.sweep.places import Perform, Place, Values
     from rotoscope.traces.model import Trace
 
 
@@ -39,26 +40,42 @@ class ServerFlags:
         float, typer.Option(help="Time between SIGTERM and SIGKILL when it is stopped, in seconds.", metavar="S", min=0)
     ] = 20.0
 
-    def servers(self, settings: Settings) -> Servers:
-        """Return where each replay finds its server."""
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="No server, but the simulator in modelled time; its settings by --set.")
+    ] = False
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Value of {NAME} in the server command; may be repeated.", metavar="NAME=V1,V2"),
+    ] = None
+
+    def place(self) -> tuple[Place, Settings]:
+        """Return where each replay is measured, and the settings that it has."""
         with loading():
             from rotoscope.replayer.server_process import Patience
             from rotoscope.replayer.servers import Servers
+            from rotoscope.replayer.sweep.places import OnServers, Simulated
+            from rotoscope.replayer.sweep.settings import parse_settings
+            from rotoscope.traces.errors import UnusableInput
 
+        settings = parse_settings(self.settings or [])
+        if self.simulate:
+            if self.url is not None or self.server_command is not None:
+                raise UnusableInput("a simulation has no server: leave --url and --server-command out, or --simulate")
+            return Simulated(settings), settings
         patience = Patience(ready_s=self.ready_timeout, stop_s=self.stop_timeout)
-        return Servers.parse(url=self.url, command=self.server_command, settings=settings, patience=patience)
+        servers = Servers.parse(url=self.url, command=self.server_command, settings=settings, patience=patience)
+        return OnServers(servers), settings
 
 
-def on_servers(
-    servers: Servers, traces: list[Trace], *, say: Callable[[str], None]
-) -> Callable[[ReplayOptions, dict[str, str]], Summary]:
-    """Return what replays the traces once, on a server with the settings given."""
+def performing(place: Place, traces: list[Trace]) -> Perform:
+    """Return what replays the traces once at a place, with a line of progress on a terminal."""
     with loading():
-        from rotoscope.replayer.server_command import CONCURRENCY
+        from rotoscope.replayer.progress import progress_line
 
-    def perform(options: ReplayOptions, settings: dict[str, str]) -> Summary:
-        values = {**settings, CONCURRENCY: str(options.concurrency)}
-        with servers.running(values, api_key=options.api_key, say=say) as url:
-            return run_replay(traces, replace(options, url=url))
+    def perform(options: ReplayOptions, values: Values) -> Summary:
+        if not sys.stderr.isatty():
+            return place.perform(traces, options, values, say=say, watch=None)
+        with progress_line(sys.stderr) as show:
+            return place.perform(traces, options, values, say=say, watch=show)
 
     return perform

@@ -12,7 +12,7 @@ from rotoscope.flags import with_flags
 from rotoscope.loading import loading
 from rotoscope.replay_flags import ReplayFlags, TracePaths
 from rotoscope.replaying import say
-from rotoscope.server_flags import ServerFlags, on_servers
+from rotoscope.server_flags import ServerFlags, performing
 
 Ttft: TypeAlias = Annotated[
     str | None, typer.Option(help="Longest time to first token, of so many percent of the requests.", metavar="TIME")
@@ -85,7 +85,7 @@ def slo(
         from rotoscope.replayer.slo.objectives import objectives_of
         from rotoscope.replayer.slo.run import SloPlan, search
         from rotoscope.replayer.slo.table import answer, headings, probe_rows
-        from rotoscope.replayer.sweep.plan import server_digest, told_options
+        from rotoscope.replayer.sweep.plan import place_digest, told_options
         from rotoscope.tables import print_table
         from rotoscope.traces.corpus import sha256_of
         from rotoscope.traces.errors import UnusableInput
@@ -94,8 +94,10 @@ def slo(
     if first > most:
         raise UnusableInput(f"expected --from to be no more than --most, not {first} and {most}")
     wanted = objectives_of(objectives.limits_s())
-    servers = server.servers({})
-    options = flags.options(servers.any_url)
+    place, settings = server.place()
+    if any(len(values) > 1 for values in settings.values()):
+        raise UnusableInput("a search is of one server: give one value to each --set")
+    options = flags.options(place.any_url)
     labelled, shares = flags.opened(paths, say)
     traces = [opened.trace for opened in labelled]
     options = replace(options, mix=shares, corpus=corpus_called(labelled), sessions=sessions_per_user)
@@ -106,13 +108,14 @@ def slo(
         most=most,
         repeats=repeats,
         sessions_per_user=sessions_per_user,
+        settings={name: value for name, (value,) in settings.items()},
         seed=options.seed,
         corpus_sha256=sha256_of(traces),
-        server_sha256=server_digest(servers),
+        server_sha256=place_digest(place),
         options=told_options(options),
     )
     with signals_raise():
-        found = search(plan, options, folder=output, perform=on_servers(servers, traces, say=say), say=say)
+        found = search(plan, options, folder=output, perform=performing(place, traces), say=say)
     columns = headings(wanted)
     print_table(columns, probe_rows(found), right=range(2, len(columns) - 2))
     typer.echo()

@@ -12,9 +12,10 @@ from rotoscope.flags import with_flags
 from rotoscope.loading import loading
 from rotoscope.replay_flags import ReplayFlags, TracePaths
 from rotoscope.replaying import say
-from rotoscope.server_flags import ServerFlags, on_servers
+from rotoscope.server_flags import ServerFlags, performing
 
 if TYPE_CHECKING:
+    from rotoscope.replayer.servers import Settings
     from rotoscope.replayer.sweep.run import Swept
 
 
@@ -25,10 +26,6 @@ def sweep(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the sweep; one that was broken off goes on there.")
     ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Values of {NAME} in the server command; may be repeated.", metavar="NAME=V1,V2"),
-    ] = None,
     sessions: Annotated[int | None, typer.Option(help="Sessions of each point.", min=1)] = None,
     sessions_per_user: Annotated[
         int | None, typer.Option(help="Sessions of a point for each that is in flight, instead of --sessions.", min=1)
@@ -47,15 +44,14 @@ def sweep(
         from rotoscope.replayer.interruption import signals_raise
         from rotoscope.replayer.sweep.plan import plan_sweep
         from rotoscope.replayer.sweep.run import sweep
-        from rotoscope.replayer.sweep.settings import parse_concurrencies, parse_settings
+        from rotoscope.replayer.sweep.settings import parse_concurrencies
         from rotoscope.traces.errors import UnusableInput
         from rotoscope.traces.formats.recognise import corpus_called
 
     if sessions is not None and sessions_per_user is not None:
         raise UnusableInput("expected --sessions or --sessions-per-user, not both")
-    grid = parse_settings(settings or [])
-    servers = server.servers(grid)
-    options = flags.options(servers.any_url)
+    place, settings = server.place()
+    options = flags.options(place.any_url)
     labelled, shares = flags.opened(paths, say)
     traces = [opened.trace for opened in labelled]
     options = replace(options, mix=shares, corpus=corpus_called(labelled), sessions=sessions or sessions_per_user)
@@ -63,23 +59,26 @@ def sweep(
         traces,
         options,
         concurrency=parse_concurrencies(concurrency),
-        settings=grid,
+        settings=settings,
         sessions=sessions,
         sessions_per_user=sessions_per_user,
-        servers=servers,
+        place=place,
     )
     with signals_raise():
-        swept = sweep(plan, options, folder=output, perform=on_servers(servers, traces, say=say), say=say)
-    _print(swept, list(grid))
+        swept = sweep(plan, options, folder=output, perform=performing(place, traces), say=say)
+    _print(swept, settings)
     raise typer.Exit(swept.exit_code)
 
 
-def _print(swept: Swept, settings: list[str]) -> None:
+def _print(swept: Swept, settings: Settings) -> None:
     from rotoscope.replayer.sweep.table import headings, sweep_rows
     from rotoscope.tables import print_table
 
-    columns = headings(settings)
-    print_table(columns, sweep_rows(swept.measured), right=range(len(settings), len(columns) - 2))
+    varied = [name for name, values in settings.items() if len(values) > 1]
+    columns = headings(varied)
+    print_table(columns, sweep_rows(swept.measured, varied), right=range(len(varied), len(columns) - 2))
+    if any(one.summary.setup.simulated for one in swept.measured):
+        typer.echo("\nsimulated: times are modelled, no model was computed")
     for point in swept.failed:
         say(f"point {point.number} left no result: {point}")
     for one in swept.measured:
