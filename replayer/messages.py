@@ -34,6 +34,11 @@ class Messages:
         self._tokenizer = tokenizer
         self._spelling = Spelling(words, template)
 
+    @property
+    def tail(self) -> TokenIds:
+        """The tokens with which the template ends a prompt."""
+        return self._spelling.template_ids.tail
+
     def lay_out(self, trace: Trace) -> LaidOut:
         """Lay prompts out as messages, with the tokens of the template as a part of their lengths."""
         return lay_out(trace, self.template, self._spelling.template_ids)

@@ -98,6 +98,10 @@ class _CountedInside:
         self._model = model
         self._start = self._metrics()
 
+    async def begin(self, *, expected_tokens: int) -> None:
+        """Count from here on."""
+        self._start = self._metrics()
+
     async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
         """Return what was counted since the run began."""
         return growth(self._start, self._metrics())

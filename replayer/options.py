@@ -15,6 +15,7 @@ from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.fixed import Shape
 from rotoscope.replayer.load.mix import Share
+from rotoscope.replayer.load.warm_up import Times
 from rotoscope.replayer.schedule import Gaps
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.tokens import Vocabulary
@@ -60,6 +61,8 @@ class ReplayOptions:
     """How these are spread in time; None is a Poisson process."""
     recorded_starts_s: tuple[float, ...] | None = field(default=None, repr=False)
     """When each trace started, for sessions that are let in as recorded; at the rate, if there is one."""
+    warm_up: Times | None = None
+    """How often shared prefixes are sent before the run; None begins with a server as it is."""
     ramp_s: float = 0.0
     """Over which the first sessions start; 0 starts them at once."""
     corpus: CorpusName | None = None

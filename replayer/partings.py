@@ -106,6 +106,24 @@ class Partings:
             excludes=self._goes_on(stream.of, stream.leaves_at),
         )
 
+    def preloadable(self) -> list[SharedKey]:
+        """Return the shared prefixes that are one for the run and that calls begin with, parents first.
+
+        Those are left out with the whole of which another one of them begins.
+        """
+        used = {one for (of, _), place in self._common.items() if place.callers for one in self._way_to(of)}
+        keys = [key for key, stream in self.shared.items() if key in used and not stream.by_copy]
+        held = {
+            of for key in keys if (of := self.shared[key].of) and self.shared[key].leaves_at == self.shared[of].tokens
+        }
+        return [key for key in keys if key not in held]
+
+    def _way_to(self, key: SharedKey | None) -> Iterator[SharedKey]:
+        """Yield a shared prefix and those that it begins like."""
+        while key is not None:
+            yield key
+            key = self.shared[key].of
+
     def crowded(self, ids: int) -> int:
         """Count the streams of the run that one token of that many ids cannot keep apart from all others."""
         copies, rest = divmod(self._sessions, len(self._calls))

@@ -18,10 +18,11 @@ from rotoscope.replayer.exchange import Backend
 from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
 from rotoscope.replayer.load.plan import LoadPlan, plan_load
+from rotoscope.replayer.load.warm_up import Times, Warmed, warm_up
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.preflight import NO_IDS
-from rotoscope.replayer.prompting import Prompting
+from rotoscope.replayer.prompting import Prompting, fewest_output_tokens
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import TIMELINE_FILE, ResultsFolder, make_folder
 from rotoscope.replayer.schedule import plan_session
@@ -45,6 +46,10 @@ _ALL_AFTER = 1_000
 
 class Counted(Protocol):
     """Tells what a server has counted since the run began."""
+
+    async def begin(self, *, expected_tokens: int) -> None:
+        """Count from here on; at least `expected_tokens` prompt tokens were sent before."""
+        ...
 
     async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
         """Return it; None where the server does not tell. At least `expected_tokens` prompt tokens are to come."""
@@ -123,8 +128,24 @@ async def perform_run(
     folder = make_folder(options.folder)
     say(f"results go to {folder}")
     with ResultsFolder.opened(folder) as results:
-        run = _Run(setup, plan, work, target=target, results=results, notes=notes)
+        warmed = await _warm_up(plan, target, options.warm_up, notes)
+        run = _Run(setup, plan, work, target=target, results=results, notes=notes, warmed=warmed)
         return await run.perform(watch)
+
+
+async def _warm_up(plan: PromptPlan, target: Target, times: Times | None, notes: Notes) -> Warmed | None:
+    """Preload shared prefixes where that was asked for; the server's counters count from then on."""
+    if times is None:
+        return None
+    warmed = await warm_up(
+        plan.shared_prompts(),
+        target.backend,
+        times=(target.server.replicas or 1) if times == "auto" else times,
+        output_tokens=fewest_output_tokens(target.api),
+        notes=notes,
+    )
+    await target.counted.begin(expected_tokens=sum(one.counted_tokens for one in warmed.preloaded))
+    return warmed
 
 
 class _Run:
@@ -139,6 +160,7 @@ class _Run:
         target: Target,
         results: ResultsFolder,
         notes: Notes,
+        warmed: Warmed | None,
     ) -> None:
         self._setup = setup
         self._plan = plan
@@ -146,6 +168,7 @@ class _Run:
         self._target = target
         self._results = results
         self._notes = notes
+        self._warmed = warmed
         self._without_ids = 0
         self._lanes = Lanes(
             plan,
@@ -188,6 +211,8 @@ class _Run:
         first = prompting.first
         if first is not None:
             self._lanes.sent.add_first(prompting.first_ids, sent_s=first.sent_s, first_token_s=first.first_token_s)
+        for preloaded in self._warmed.preloaded if self._warmed else ():
+            self._lanes.sent.add_preloaded(preloaded)
 
     def _on_request(self, performed: Performed) -> None:
         result = performed.result
@@ -215,6 +240,7 @@ class _Run:
             counted=counted,
             series=self._series,
             meter=self._target.meter,
+            warm_up=self._warmed.told if self._warmed else None,
         )
         for text in (*_findings_of_tokens(self._plan), *findings(summary)):
             self._notes.add(text)

@@ -27,6 +27,11 @@ _FEWEST_OUTPUT_TOKENS = {"responses": 16}
 """OpenAI refuses to give fewer in this API; one token in all others."""
 
 
+def fewest_output_tokens(api: str) -> int:
+    """Return the length of the shortest answer that all servers give in an API."""
+    return _FEWEST_OUTPUT_TOKENS.get(api, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Prompting:
     """How prompts are written in a run."""
@@ -86,7 +91,7 @@ async def _tried(
 
 async def _ask(backend: Backend, prompt: bytes, api: Api) -> Exchange:
     """Ask for as short an answer as all servers give."""
-    exchange = Exchange(prompt=prompt, output_tokens=_FEWEST_OUTPUT_TOKENS.get(api.name, 1))
+    exchange = Exchange(prompt=prompt, output_tokens=fewest_output_tokens(api.name))
     failure = await backend.perform(exchange)
     if failure is not None:
         raise RunFailed(f"a first request of a few words failed ({failure.kind.value}): check --api, --url and --model")

@@ -58,6 +58,19 @@ class _Outline:
         return cls(laid_out, calls, taken_up)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedPrompt:
+    """A prompt that is a shared prefix."""
+
+    name: SharedName
+    text: bytes
+    """As it is sent."""
+    tokens: int
+    """Of the prefix."""
+    tail: TokenIds
+    """The tokens that the server adds to it."""
+
+
 class PromptPlan:
     """The prompts of all sessions of a run; session i performs trace i modulo their number."""
 
@@ -119,6 +132,15 @@ class PromptPlan:
     def shared_prefix(self, name: SharedName) -> SentTokens:
         """Return the tokens of a shared prefix that streams begin like."""
         return self._shared_stream(SharedKey(name.campaign, name.id, name.domain), name.copy or 0).sent()
+
+    def shared_prompts(self) -> list[SharedPrompt]:
+        """Return the prompts with which a server is sent the shared prefixes of kind `system` that calls begin with."""
+        streams = [self._shared_stream(key, copy=0) for key in self._partings.preloadable()]
+        return [
+            SharedPrompt(stream.name, stream.array(), stream.prompt_tokens, self._rendering.tail)
+            for stream in streams
+            if isinstance(stream.name, SharedName)
+        ]
 
     def _shared_stream(self, key: SharedKey, copy: int) -> TokenStream:
         of = self._partings.shared[key]

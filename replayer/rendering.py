@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.layout import PLAIN, Layout
 from rotoscope.replayer.text import PackedIds, StreamText, TokenText
+from rotoscope.replayer.tokens import NO_TOKENS, TokenIds
 from rotoscope.traces.model import Trace
 
 
@@ -35,6 +36,11 @@ class LaidOut:
 
 class Rendering(Protocol):
     """A way to write prompts."""
+
+    @property
+    def tail(self) -> TokenIds:
+        """The tokens that a server adds to the end of every prompt."""
+        ...
 
     def lay_out(self, trace: Trace) -> LaidOut:
         """Return how the prompts of a trace are laid out."""
@@ -62,6 +68,11 @@ class Rendering(Protocol):
 
 class TokenLists:
     """Prompts as lists of token ids."""
+
+    @property
+    def tail(self) -> TokenIds:
+        """No tokens."""
+        return NO_TOKENS
 
     def lay_out(self, trace: Trace) -> LaidOut:
         """Return the trace as it is."""

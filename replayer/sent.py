@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rotoscope.replayer.load.warm_up import Preloaded
 from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
 from rotoscope.replayer.results import RequestResult
 from rotoscope.replayer.session import Performed
@@ -31,6 +32,20 @@ class SentStreams:
         """Take over a prompt that was sent before all sessions."""
         self._streams.append(
             SentStream(of=None, shared=0, tail=ids, prompt_tokens=len(ids), sent_s=sent_s, first_token_s=first_token_s)
+        )
+
+    def add_preloaded(self, preloaded: Preloaded) -> None:
+        """Take over a shared prefix that was sent before all sessions."""
+        prompt = preloaded.prompt
+        self._streams.append(
+            SentStream(
+                of=self._index_of(prompt.name),
+                shared=prompt.tokens,
+                tail=prompt.tail,
+                prompt_tokens=prompt.tokens + len(prompt.tail),
+                sent_s=preloaded.sent_s,
+                first_token_s=preloaded.first_token_s,
+            )
         )
 
     def optimal_tokens(self, requests: Sequence[RequestResult], profile: EngineProfile) -> list[int]:

@@ -40,6 +40,8 @@ class Server:
     profile: str | None = None
     """Name and block size of the cache's profile, which only a simulator tells."""
     block_size: int | None = None
+    replicas: int | None = None
+    """Engines with a cache of their own behind its address, which a simulator tells."""
     max_batch: int | None = None
     """Most requests in the batch of all its replicas together, which a simulator tells."""
     version: str | None = None
@@ -138,6 +140,7 @@ def server_of_card(model: str, card: dict[str, Any]) -> Server:
         simulated=meta.get("simulated") is True,
         profile=profile if isinstance(profile := meta.get("profile"), str) else None,
         block_size=_positive(meta.get("block_size")),
+        replicas=_positive(meta.get("replicas")),
         max_batch=(_positive(meta.get("max_batch")) or 0) * (_positive(meta.get("replicas")) or 1) or None,
     )
 

@@ -11,6 +11,7 @@ from rotoscope.replayer.backlog import FEWEST_JOBS
 from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, ratio_interval
 from rotoscope.replayer.client_load import ClientLoad, ClientMeter, client_findings, client_load
 from rotoscope.replayer.goodput import Goodput, goodput_of
+from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.preflight import NO_CACHED
 from rotoscope.replayer.queueing import Queueing, queueing_of
@@ -132,6 +133,8 @@ class Summary:
     window: Window | None
     cache: Cache
     client: ClientLoad = field(default_factory=ClientLoad)
+    warm_up: WarmUp | None = None
+    """What was preloaded; None where nothing was to be."""
     goodput: Goodput | None = None
     """None where no limits were given."""
     counted: Counted | None = None
@@ -180,6 +183,7 @@ def summarise(
     counted: Growth | None = None,
     series: ServerSeries | None = None,
     meter: ClientMeter | None = None,
+    warm_up: WarmUp | None = None,
 ) -> Summary:
     """Summarise a run; `optimal_tokens` is the realised optimum of each request.
 
@@ -233,6 +237,7 @@ def summarise(
         client=client_load(
             session_lag_s=session_lag_s, request_lag_s=_distribution(requests, lambda one: one.lag_s), meter=meter
         ),
+        warm_up=warm_up,
         goodput=goodput_of(setup, requests, steady),
         counted=_counted(counted),
         queueing=queueing_of(counted, requests, job_queue_prefill_s=queue_prefill_s),

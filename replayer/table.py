@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from rotoscope.replayer.bootstrap import CONFIDENCE_PERCENT, Bounds
 from rotoscope.replayer.goodput import Goodput
+from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.server_rows import queueing_rows, server_rows, timeline_rows
 from rotoscope.replayer.setup import Setup
@@ -27,6 +28,8 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     if setup.template:
         overhead = f"template {setup.template.head} + {setup.template.tail} tokens, {setup.template.back} between turns"
         yield "prompts", f"{setup.words} words", f"{setup.api}, {overhead}, from {setup.tokens_from}"
+    if summary.warm_up:
+        yield "warm-up", f"{summary.warm_up.tokens:,} tokens", _preloaded(summary.warm_up)
     yield "sessions", _counts(summary.sessions), f"of {_what(setup)}, {_load(setup)}{_end(summary)}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
     yield from _cache_rows(
@@ -86,6 +89,11 @@ def _job_rows(summary: Summary, latency_s: Distribution) -> Iterator[Row]:
     yield "    overhead", _seconds(summary.mean_overhead_s), "of this replay"
     if summary.mean_join_wait_s:
         yield "  join wait", _seconds(summary.mean_join_wait_s), "not in it: done branches, for their siblings"
+
+
+def _preloaded(warm_up: WarmUp) -> str:
+    prefixes = f"{warm_up.prefixes} shared prefix{'' if warm_up.prefixes == 1 else 'es'}"
+    return f"{prefixes}, sent {_plural(warm_up.times, 'time')} before the run"
 
 
 def _what(setup: Setup) -> str:

@@ -26,7 +26,7 @@ from rotoscope.replayer.server_metrics.counts import (
 Read: TypeAlias = Callable[[], Awaitable[ServerMetrics | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Source:
     """Where samples come from: an endpoint, or a server within this process."""
 

@@ -22,6 +22,7 @@ class CountedWindow:
 
     def __init__(self, source: Source | None) -> None:
         self.source = source
+        self._last: ServerMetrics | None = None
 
     @classmethod
     async def opened(cls, http: aiohttp.ClientSession, api: URL, *, timeout_s: float) -> Self:
@@ -54,7 +55,13 @@ class CountedWindow:
                 break
         return counted
 
+    async def begin(self, *, expected_tokens: int, pause_s: float = 0.1) -> None:
+        """Begin anew behind what was sent so far, of which at least `expected_tokens` prompt tokens are to be counted."""
+        await self.growth(expected_tokens=expected_tokens, pause_s=pause_s)
+        if self.source is not None and self._last is not None:
+            self.source.start = self._last
+
     async def _look(self) -> Growth | None:
         assert self.source is not None
-        after = await self.source.read()
-        return None if after is None else growth(self.source.start, after)
+        self._last = await self.source.read()
+        return None if self._last is None else growth(self.source.start, self._last)

@@ -59,6 +59,13 @@ class ReplayFlags:
         float | None,
         typer.Option(help="Let no session in after so many seconds; those in flight end.", metavar="S", min=0),
     ] = None
+    warm_up: Annotated[
+        str | None,
+        typer.Option(
+            help="Send shared prefixes so often before the run: auto (once a replica, if the server tells) or a number.",
+            metavar="TIMES",
+        ),
+    ] = None
     ramp: Annotated[
         float, typer.Option(help="Seconds over which the first sessions start, at random times.", metavar="S", min=0)
     ] = 0.0
@@ -104,6 +111,7 @@ class ReplayFlags:
             from rotoscope.keys import api_key_in
             from rotoscope.replayer.limits import Limits
             from rotoscope.replayer.load.fixed import Shape
+            from rotoscope.replayer.load.warm_up import parse_times
             from rotoscope.replayer.options import ReplayOptions
             from rotoscope.replayer.schedule import Gaps, gap_kind
             from rotoscope.replayer.tokens import Vocabulary
@@ -116,6 +124,7 @@ class ReplayFlags:
             preflight=self.preflight,
             fixed=None if self.fixed is None else Shape.parse(self.fixed),
             duration_s=self.duration,
+            warm_up=None if self.warm_up is None else parse_times(self.warm_up),
             ramp_s=self.ramp,
             seed=self.seed,
             limits=None if self.goodput is None else Limits.parse(self.goodput),

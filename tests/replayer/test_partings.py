@@ -105,6 +105,33 @@ def test_groups_and_what_begins_like_them_are_of_a_copy() -> None:
     assert [stream.by_copy for stream in shared.values()] == [False, True, True]
 
 
+def preloadable(*shared: SharedPrefix, leaves: list[Prefix], domain: int = 0) -> list[tuple[str, int]]:
+    calls = [make_call(number, isl=200, prefix=prefix, domain=domain) for number, prefix in enumerate(leaves)]
+    keys = Partings([trace_of(*calls, shared_prefixes=shared)], sessions=1).preloadable()
+    return [(key.id, key.domain) for key in keys]
+
+
+def test_shared_prefixes_of_the_run_are_preloadable_that_calls_begin_with() -> None:
+    unused = SharedPrefix("s1", "system", 30)
+
+    assert preloadable(S0, unused, leaves=[LEAVES_S0]) == [("s0", 0)]
+    assert preloadable(S0, leaves=[Prefix("s0", 10, "ids")], domain=1) == [("s0", 1)]
+    assert preloadable(S0, leaves=[]) == []
+
+
+def test_a_prefix_with_the_whole_of_which_another_begins_need_not_be_preloaded() -> None:
+    longer = SharedPrefix("s1", "system", 60, SharedPrefixLink("s0", 40))
+    other = SharedPrefix("s1", "system", 60, SharedPrefixLink("s0", 39))
+
+    for leaves in ([Prefix("s1", 60, "ids")], [LEAVES_S0, Prefix("s1", 60, "ids")]):
+        assert preloadable(S0, longer, leaves=leaves) == [("s1", 0)]
+        assert preloadable(S0, other, leaves=leaves) == [("s0", 0), ("s1", 0)]
+
+
+def test_of_a_group_only_what_it_begins_with_is_preloadable() -> None:
+    assert preloadable(S0, GROUP, leaves=[Prefix("s1", 60, "ids")]) == [("s0", 0)]
+
+
 def test_sessions_that_follow_change_no_rank() -> None:
     trace = trace_of(make_call(0), make_call(1, isl=50, prefix=LEAVES_S0), shared_prefixes=[S0, GROUP])
     few, many = Partings([trace, trace], sessions=2), Partings([trace, trace], sessions=9)

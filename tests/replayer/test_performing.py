@@ -28,7 +28,11 @@ class Counts:
     """What a server has counted, and how many prompt tokens it was told to have counted by then."""
 
     def __init__(self) -> None:
+        self.before_tokens: int | None = None
         self.expected_tokens = 0
+
+    async def begin(self, *, expected_tokens: int) -> None:
+        self.before_tokens = expected_tokens
 
     async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
         self.expected_tokens = expected_tokens
@@ -84,6 +88,30 @@ async def test_whatever_answers_all_sessions_are_performed_and_summed_up(tmp_pat
     written = json.loads((tmp_path / "summary.json").read_text())
     assert written["requests"]["ok"] == 12
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 12
+
+
+@in_jumping_loop
+async def test_what_is_preloaded_comes_before_the_run_and_is_told_apart(tmp_path: Path) -> None:
+    server, counts = VirtualServer(), Counts()
+
+    summary = await performed([make_trace()], tmp_path, server=server, counts=counts, sessions=2, warm_up=2)
+
+    assert [len(json.loads(prompt)) for prompt in server.prompts] == [40, 40, 100, 100]
+    assert (summary.requests.ok, summary.requests.planned) == (2, 2)
+    assert counts.before_tokens == 80
+    assert summary.cache.optimal_tokens == 80
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert written["warm_up"] == {"prefixes": 1, "tokens": 40, "times": 2, "failed": 0}
+
+
+@in_jumping_loop
+async def test_without_a_warm_up_the_server_is_as_it_is(tmp_path: Path) -> None:
+    server, counts = VirtualServer(), Counts()
+
+    summary = await performed([make_trace()], tmp_path, server=server, counts=counts, sessions=2)
+
+    assert (len(server.prompts), counts.before_tokens, summary.warm_up) == (2, None, None)
+    assert summary.cache.optimal_tokens == 40
 
 
 @in_jumping_loop

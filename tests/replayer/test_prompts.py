@@ -219,6 +219,23 @@ def test_a_system_prefix_is_another_one_for_the_calls_of_another_domain() -> Non
     assert second[:40] == third[:40]
 
 
+def test_the_prompt_of_a_shared_prefix_is_what_its_calls_begin_with() -> None:
+    longer = SharedPrefix("s1", "system", 60, SharedPrefixLink("s0", 30))
+    calls = [
+        make_call(0, isl=80, prefix=Prefix("s0", 40, "ids")),
+        make_call(1, isl=80, prefix=Prefix("s1", 60, "ids"), domain=1),
+    ]
+    plan = plan_of(trace_of(*calls, shared_prefixes=[S0, longer]))
+    session = plan.session(0)
+
+    first, begins, second = plan.shared_prompts()
+
+    assert [json.loads(first.text), json.loads(second.text)] == [prompt(session, 0)[:40], prompt(session, 1)[:60]]
+    assert json.loads(begins.text)[:30] == prompt(session, 1)[:30]
+    assert [one.tokens for one in (first, begins, second)] == [40, 40, 60]
+    assert [(one.name.id, one.name.domain) for one in (first, begins, second)] == [("s0", 0), ("s0", 1), ("s1", 1)]
+
+
 def test_another_seed_and_another_salt_draw_other_tokens() -> None:
     trace = make_trace(turns=1, isl=100, system=40)
     prompts = [prompt(plan_of(trace, seed=seed, salt=salt).session(0), 0) for seed, salt in product((1, 2), "ab")]

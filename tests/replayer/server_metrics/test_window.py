@@ -50,6 +50,17 @@ async def test_counters_that_lag_behind_are_looked_at_again() -> None:
 
 
 @in_event_loop
+async def test_a_window_begins_anew_once_what_was_sent_before_is_counted() -> None:
+    async with window_over(vllm(0, 0), vllm(40, 0), vllm(80, 16), vllm(180, 66)) as (window, rest):
+        await window.begin(expected_tokens=80, pause_s=0.0)
+        assert len(rest) == 1
+        counted = await window.growth(pause_s=0.0)
+
+    assert counted is not None
+    assert (counted.prompt, counted.cached) == (100, 50)
+
+
+@in_event_loop
 async def test_counters_that_never_reach_what_was_expected_are_told_as_they_are() -> None:
     async with window_over(vllm(0, 0), *[vllm(50, 0)] * 20) as (window, rest):
         counted = await window.growth(expected_tokens=100, pause_s=0.0)
