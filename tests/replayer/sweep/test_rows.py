@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from swept_runs import JOB_S, measured
+
+from rotoscope.replayer.sweep.rows import rows_of
+
+
+def test_a_row_is_the_point_and_the_numbers_of_its_summary_by_their_paths(tmp_path: Path) -> None:
+    (row,) = rows_of([measured(tmp_path, 3, job_s=JOB_S)])
+
+    assert list(row)[:6] == ["point", "batch", "concurrency", "valid", "on_frontier", "setup.version"]
+    assert (row["point"], row["batch"], row["concurrency"], row["valid"]) == (3, "8", 2, "yes")
+    assert row["window.jobs_per_h_per_user"] == pytest.approx(360.0)
+    assert row["window.jobs_per_h_per_gpu"] == pytest.approx(360.0)
+    assert row["window.jobs_per_h_per_gpu_interval.low"] == pytest.approx(360.0)
+    assert (row["cache.hit_rate"], row["cache.optimal_hit_rate"]) == (0.4, 0.5)
+    assert row["sessions.ok"] == 16
+    assert row["setup.corpus_name"] == "coding-agents"
+    assert all(isinstance(value, str | int | float | bool) for value in row.values())
+
+
+def test_notes_and_what_is_not_there_have_no_column(tmp_path: Path) -> None:
+    (row,) = rows_of([measured(tmp_path, 1)])
+
+    assert not any(name.startswith(("notes", "format", "goodput")) for name in row)
+
+
+def test_only_valid_points_are_on_the_frontier(tmp_path: Path) -> None:
+    fast = measured(tmp_path, 1, concurrency=4, job_s=1.0, failed=1)
+    slow = measured(tmp_path, 2, concurrency=4, job_s=9.0)
+    none = measured(tmp_path, 3, concurrency=1, job_s=1.0, failed=8)
+
+    assert [(row["valid"], row["on_frontier"]) for row in rows_of([fast, slow, none])] == [
+        ("no", False),
+        ("yes", True),
+        ("failed", False),
+    ]
