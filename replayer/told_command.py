@@ -63,6 +63,7 @@ _OPTIONS = (
         lambda arrivals: None if arrivals == POISSON else str(arrivals),
     ),
     _Option("recorded_starts_s", "--arrivals", "recorded", lambda starts: "recorded"),
+    _Option("warm_up", "--warm-up", f"auto|{_COUNT}"),
     _Option("ramp_s", "--ramp", _NUMBER, _number),
     _Option("seed", "--seed", r"-?[0-9]{1,20}"),
     _Option("limits", "--goodput", rf"{_LIMIT}(?:,{_LIMIT})*"),

@@ -32,6 +32,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"rate_per_h": 1e-7, "arrivals": POISSON}, "--rate 0.0000001/h --seed 0"),
     ({"rate_per_h": 0.1, "arrivals": Arrivals("gamma", 1e-05)}, "--rate 0.1/h --arrivals gamma:1e-05 --seed 0"),
     ({"recorded_starts_s": (0.0, 1.0)}, "--arrivals recorded --seed 0"),
+    ({"warm_up": "auto"}, "--warm-up auto --seed 0"),
+    ({"warm_up": 4, "ramp_s": 2.5}, "--warm-up 4 --ramp 2.5 --seed 0"),
     ({"ramp_s": 2.5, "gpus": 8}, "--ramp 2.5 --seed 0 --gpus 8"),
     ({"limits": Limits(ttft_s=2.0, itl_s=0.05)}, "--seed 0 --goodput ttft:2,itl:0.05"),
     ({"profile": "vllm", "block_size": 32}, "--seed 0 --profile vllm --block-size 32"),
