@@ -56,7 +56,7 @@ class Window:
 def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> Window | None:
     """Return the window of a run that was not interrupted; None where it has none, or there is no job in it."""
     admissions_s = sorted(one.admitted_s for one in sessions)
-    done = {one.session: job for one in sessions if (job := _job(one)) is not None}
+    done = {one.session: job for one in sessions if (job := job_time(one)) is not None}
     jobs = [*done.values()]
     if setup.concurrency is None:
         window = open_window(admissions_s, jobs)
@@ -67,7 +67,7 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         return None
     count = metrics.jobs_in_window(jobs, window)
     whole = metrics.whole_jobs_in_window(jobs, window)
-    failed = _failed(sessions, requests)
+    failed = failed_times(sessions, requests)
     drawn = Sessions(done | failed, setup.seed, in_open_loop=setup.concurrency is None)
     intervals = _Intervals.of(window, jobs, drawn)
     return Window(
@@ -126,13 +126,14 @@ class _Intervals:
         )
 
 
-def _job(session: SessionResult) -> Interval | None:
+def job_time(session: SessionResult) -> Interval | None:
+    """Return when a session was at work; None unless it was completed."""
     if session.start_s is None or session.latency_s is None:
         return None
     return Interval(session.start_s, session.start_s + session.latency_s)
 
 
-def _failed(sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> dict[int, Interval]:
+def failed_times(sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> dict[int, Interval]:
     """Return the time of each session, by its number, that was not completed, up to the end of its last request."""
     ends_s: dict[int, float] = {}
     for one in requests:

@@ -18,6 +18,7 @@ from rotoscope import __version__
 from rotoscope.commands.analyze import analyze
 from rotoscope.commands.audit import audit
 from rotoscope.commands.campaign import campaign
+from rotoscope.commands.compare import compare
 from rotoscope.commands.convert import convert
 from rotoscope.commands.doctor import doctor
 from rotoscope.commands.proxy import proxy
@@ -56,6 +57,7 @@ for command in (
     analyze,
     audit,
     campaign,
+    compare,
     convert,
     doctor,
     proxy,

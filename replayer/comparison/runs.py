@@ -1,0 +1,128 @@
+"""Which runs are compared: those of two folders that were put under the same load."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TypeAlias
+
+from rotoscope.replayer.reading import Results, read_results, read_summary
+from rotoscope.replayer.results import SUMMARY_FILE
+from rotoscope.replayer.setup import Setup
+from rotoscope.replayer.summary import Summary
+from rotoscope.traces.errors import UnusableInput
+
+SYSTEM = frozenset(
+    {
+        *("version", "model", "engine", "simulated", "api", "words", "template", "tokens_from", "vocabulary"),
+        *("profile", "block_size", "salt", "timeout_s", "limits", "gpus", "gpus_assumed"),
+    }
+)
+"""Fields of a setup that say who answered and how it was asked; all others are the load, and must be equal."""
+_NOT_TOLD = frozenset({"salt", "words", "template", "gpus_assumed"})
+Load: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run in its folder."""
+
+    folder: Path
+    summary: Summary
+
+    def read(self) -> Results:
+        return read_results(self.folder)
+
+    @property
+    def load(self) -> Load:
+        """What it was put under; the seed is part of it where it decides when sessions start."""
+        setup = self.summary.setup
+        load = {field.name: getattr(setup, field.name) for field in fields(Setup) if field.name not in SYSTEM}
+        if setup.concurrency is not None:
+            del load["seed"]
+        return load
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Runs of both sides under one load; several of a side are repeats."""
+
+    load: Load
+    a: tuple[Run, ...]
+    b: tuple[Run, ...]
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """Return the run of a folder of results, or those of the folders in it; raise UnusableInput where there is none."""
+    found = [folder] if (folder / SUMMARY_FILE).exists() else sorted(path.parent for path in _summaries(folder))
+    if not found:
+        raise UnusableInput(f"{str(folder)!r} holds no results of a replay that has ended, nor folders of such")
+    return [Run(path, read_summary(path)) for path in found]
+
+
+def points_of(a: Sequence[Run], b: Sequence[Run]) -> list[Point]:
+    """Return the loads that both sides were put under; raise UnusableInput where there is none."""
+    of_a, of_b = _by_load(a), _by_load(b)
+    shared = [Point(some[0].load, tuple(some), tuple(of_b[load])) for load, some in of_a.items() if load in of_b]
+    if not shared:
+        raise UnusableInput(_why_none(a, b))
+    for point in shared:
+        if len(point.a) != len(point.b) and min(len(point.a), len(point.b)) == 1:
+            raise UnusableInput(
+                f"{len(point.a)} runs of A and {len(point.b)} of B: compare one with one, or several with several"
+            )
+    return shared
+
+
+def left_out(points: Sequence[Point], a: Sequence[Run], b: Sequence[Run]) -> tuple[int, int]:
+    """Return how many runs of each side have no counterpart."""
+    return len(a) - sum(len(point.a) for point in points), len(b) - sum(len(point.b) for point in points)
+
+
+def differences(points: Sequence[Point]) -> Iterator[str]:
+    """Yield what differs between the systems: which field, and the values of both sides."""
+    for name in (field.name for field in fields(Setup)):
+        if name in SYSTEM - _NOT_TOLD:
+            one, other = (_values(name, [run for point in points for run in side(point)]) for side in (_a, _b))
+            if one != other:
+                yield f"{name.removesuffix('_s')} {one} in A, {other} in B"
+
+
+def label(point: Point, points: Sequence[Point]) -> str:
+    """Return what tells a load from the others, by the names of its setup."""
+    varies = [name for name in point.load if len({str(one.load[name]) for one in points}) > 1]
+    return ", ".join(f"{name.removesuffix('_s')} {point.load[name]}" for name in varies)
+
+
+def _summaries(folder: Path) -> list[Path]:
+    return [*folder.glob(f"*/{SUMMARY_FILE}"), *folder.glob(f"points/*/{SUMMARY_FILE}")]
+
+
+def _by_load(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    groups: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[str(sorted(run.load.items()))].append(run)
+    return groups
+
+
+def _why_none(a: Sequence[Run], b: Sequence[Run]) -> str:
+    one, other = a[0].load, b[0].load
+    if len(_by_load(a)) > 1 or len(_by_load(b)) > 1:
+        return "no run of A was put under the load of one of B: sweep both with the same options"
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    parts = [f"{name.removesuffix('_s')} {one.get(name)} in A, {other.get(name)} in B" for name in names]
+    return f"not the same load: {'; '.join(parts)}: replay both with the same traces and options"
+
+
+def _a(point: Point) -> tuple[Run, ...]:
+    return point.a
+
+
+def _b(point: Point) -> tuple[Run, ...]:
+    return point.b
+
+
+def _values(name: str, runs: Sequence[Run]) -> str:
+    return ", ".join(dict.fromkeys(str(getattr(run.summary.setup, name)) for run in runs))
