@@ -105,11 +105,14 @@ def replay_on(
     machine: Machine, folder: Path, *, noise: int, traces: list[Trace] | None = None, **options: Any
 ) -> Summary:
     """Replay on such a machine in virtual time; `noise` is the seed of all that is left to chance there."""
-    given = ReplayOptions(
-        **{"url": "http://127.0.0.1:1", "concurrency": CONCURRENCY, "sessions": 48, "seed": noise, "ramp_s": 4.0}
-        | {"folder": folder, "salt": str(noise)}
-        | options
-    )
+    load: dict[str, Any] = {
+        "concurrency": CONCURRENCY,
+        "sessions": 48,
+        "ramp_s": 4.0,
+        "seed": noise,
+        "salt": str(noise),
+    }
+    given = ReplayOptions(url="http://127.0.0.1:1", folder=folder, **load | options)
 
     async def perform() -> Summary:
         notes = Notes(lambda text: None)

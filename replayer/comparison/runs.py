@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,6 +12,8 @@ from rotoscope.replayer.reading import Results, read_results, read_summary
 from rotoscope.replayer.results import SUMMARY_FILE
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import Summary
+from rotoscope.replayer.sweep.folder import SweepFolder
+from rotoscope.replayer.sweep.reading import is_sweep, read_plan
 from rotoscope.traces.errors import UnusableInput
 
 SYSTEM = frozenset(
@@ -31,18 +33,23 @@ class Run:
 
     folder: Path
     summary: Summary
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the server, in a sweep."""
 
     def read(self) -> Results:
         return read_results(self.folder)
 
     @property
     def load(self) -> Load:
-        """What it was put under; the seed is part of it where it decides when sessions start."""
+        """What it was put under, and settings of the server that a sweep goes through.
+
+        The seed is part of it where it decides when sessions start.
+        """
         setup = self.summary.setup
-        load = {field.name: getattr(setup, field.name) for field in fields(Setup) if field.name not in SYSTEM}
+        load = {one.name: getattr(setup, one.name) for one in fields(Setup) if one.name not in SYSTEM}
         if setup.concurrency is not None:
             del load["seed"]
-        return load
+        return {**self.settings, **load}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +62,15 @@ class Point:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """Return the run of a folder of results, or those of the folders in it; raise UnusableInput where there is none."""
-    found = [folder] if (folder / SUMMARY_FILE).exists() else sorted(path.parent for path in _summaries(folder))
-    if not found:
-        raise UnusableInput(f"{str(folder)!r} holds no results of a replay that has ended, nor folders of such")
-    return [Run(path, read_summary(path)) for path in found]
+    """Return the run of a folder of results, those of a sweep, or those of the folders in it.
+
+    Raises UnusableInput where there is none.
+    """
+    if (folder / SUMMARY_FILE).exists():
+        return [Run(folder, read_summary(folder))]
+    if found := [*(_swept(folder) if is_sweep(folder) else _within(folder))]:
+        return found
+    raise UnusableInput(f"{str(folder)!r} holds no results of a replay that has ended, nor folders of such")
 
 
 def points_of(a: Sequence[Run], b: Sequence[Run]) -> list[Point]:
@@ -83,7 +94,7 @@ def left_out(points: Sequence[Point], a: Sequence[Run], b: Sequence[Run]) -> tup
 
 def differences(points: Sequence[Point]) -> Iterator[str]:
     """Yield what differs between the systems: which field, and the values of both sides."""
-    for name in (field.name for field in fields(Setup)):
+    for name in (one.name for one in fields(Setup)):
         if name in SYSTEM - _NOT_TOLD:
             one, other = (_values(name, [run for point in points for run in side(point)]) for side in (_a, _b))
             if one != other:
@@ -92,12 +103,20 @@ def differences(points: Sequence[Point]) -> Iterator[str]:
 
 def label(point: Point, points: Sequence[Point]) -> str:
     """Return what tells a load from the others, by the names of its setup."""
-    varies = [name for name in point.load if len({str(one.load[name]) for one in points}) > 1]
+    varies = [name for name in point.load if len({str(one.load.get(name)) for one in points}) > 1]
     return ", ".join(f"{name.removesuffix('_s')} {point.load[name]}" for name in varies)
 
 
-def _summaries(folder: Path) -> list[Path]:
-    return [*folder.glob(f"*/{SUMMARY_FILE}"), *folder.glob(f"points/*/{SUMMARY_FILE}")]
+def _swept(folder: Path) -> Iterator[Run]:
+    place = SweepFolder(folder).place
+    for point in read_plan(folder).points():
+        if (place(point.name) / SUMMARY_FILE).exists():
+            yield Run(place(point.name), read_summary(place(point.name)), point.settings)
+
+
+def _within(folder: Path) -> Iterator[Run]:
+    for path in sorted(folder.glob(f"*/{SUMMARY_FILE}")):
+        yield Run(path.parent, read_summary(path.parent))
 
 
 def _by_load(runs: Sequence[Run]) -> dict[str, list[Run]]:

@@ -35,7 +35,7 @@ def verdict(one: Compared) -> str:
     """Say whether B is better or worse, and by how much."""
     unit = "%" if one.scale == "ratio" else "points"
     if one.low is None or one.high is None:
-        return f"{one.change:+.1f} {unit}, not known how surely"
+        return f"{one.change:+.1f} {unit}, no verdict"
     interval = f"({one.low:+.1f} to {one.high:+.1f} {unit})"
     if one.verdict == "no difference seen":
         return f"no difference seen {interval}"
@@ -60,6 +60,8 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     """Yield what a reader of the tables must know."""
     for text in comparison.invalid:
         yield f"INVALID, no verdict: {text}"
+    if comparison.simulated:
+        yield "measured on a simulator: its times are modelled, no model was computed"
     for text in comparison.differences:
         yield f"differs: {text}"
     for side, count in (("A", comparison.runs_left_out_of_a), ("B", comparison.runs_left_out_of_b)):

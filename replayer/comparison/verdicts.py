@@ -69,6 +69,8 @@ class Comparison:
     confidence_percent: float
     differences: tuple[str, ...]
     """What differs between the systems, as far as their setups tell."""
+    simulated: bool
+    """Whether times of any run were modelled."""
     invalid: tuple[str, ...]
     """Runs that are not valid, and why; there is no verdict then."""
     runs_left_out_of_a: int
@@ -100,6 +102,7 @@ def compare(a: Path, b: Path, *, confidence_percent: float = 95.0) -> Comparison
     return Comparison(
         confidence_percent=confidence_percent,
         differences=tuple(differences(points)),
+        simulated=any(run.summary.setup.simulated for point in points for run in (*point.a, *point.b)),
         invalid=invalid,
         runs_left_out_of_a=missing_a,
         runs_left_out_of_b=missing_b,
