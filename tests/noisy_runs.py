@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from event_loops import JumpingLoop
 from replay_doubles import FIRST_ID, VOCABULARY
 
 from rotoscope.replayer.exchange import Exchange
@@ -20,6 +19,7 @@ from rotoscope.replayer.prompting import Prompting
 from rotoscope.replayer.rendering import TOKEN_LISTS
 from rotoscope.replayer.server import Server
 from rotoscope.replayer.server_metrics.counts import Growth
+from rotoscope.replayer.simulator.modelled_time import run_modelled
 from rotoscope.replayer.summary import Summary
 from rotoscope.testing import make_trace
 from rotoscope.traces import Trace
@@ -127,5 +127,4 @@ def replay_on(
         work = work_of(TRACES if traces is None else traces, given, notes)
         return await perform_run(work, target, given, notes=notes, say=lambda text: None, watch=None)
 
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        return runner.run(perform())
+    return run_modelled(perform())

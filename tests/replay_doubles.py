@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,10 +12,12 @@ from rotoscope.replayer.exchange import Exchange
 from rotoscope.replayer.failures import Failure, FailureKind
 from rotoscope.replayer.measured import Place
 from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
+from rotoscope.replayer.reading import Results
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.schedule import Gaps, plan_session
 from rotoscope.replayer.session import Part, Performed, Session
 from rotoscope.replayer.setup import Setup
+from rotoscope.replayer.summary import summarise
 from rotoscope.replayer.tokens import Vocabulary
 from rotoscope.traces import Trace
 
@@ -184,3 +186,18 @@ def answered_in_pieces(pieces: list[str]) -> Exchange:
     exchange.output_text += pieces
     exchange.completion_tokens = len(pieces)
     return exchange
+
+
+def make_results(sessions: Sequence[SessionResult], requests: Sequence[RequestResult] = (), **setup: Any) -> Results:
+    """Return the results of a run of these sessions and requests."""
+    summary = summarise(
+        make_setup(**setup),
+        requests=requests,
+        optimal_tokens=[50] * len(requests),
+        sessions=sessions,
+        planned_requests=len(requests),
+        without_ids=0,
+        interrupted=False,
+        duration_s=40.0,
+    )
+    return Results(summary=summary, requests=tuple(requests), sessions=tuple(sessions), server=(), timeline=())

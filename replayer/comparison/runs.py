@@ -19,7 +19,7 @@ from rotoscope.traces.errors import UnusableInput
 SYSTEM = frozenset(
     {
         *("version", "model", "engine", "simulated", "api", "words", "template", "tokens_from", "vocabulary"),
-        *("profile", "block_size", "salt", "timeout_s", "limits", "gpus", "gpus_assumed"),
+        *("profile", "block_size", "salt", "timeout_s", "limits", "gpus", "gpus_assumed", "max_batch"),
     }
 )
 """Fields of a setup that say who answered and how it was asked; all others are the load, and must be equal."""

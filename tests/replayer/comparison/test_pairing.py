@@ -3,11 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from replay_doubles import make_request_result, make_session_result, make_setup
+from replay_doubles import make_request_result, make_results, make_session_result
 
 from rotoscope.replayer.comparison.pairing import pair
 from rotoscope.replayer.reading import Results
-from rotoscope.replayer.summary import summarise
 from rotoscope.traces import UnusableInput
 
 
@@ -17,17 +16,7 @@ def run_of(*numbers: int, failed: tuple[int, ...] = (), tokens: int = 100, **ses
         for number in numbers
     ]
     requests = [make_request_result(session=number, planned_prompt_tokens=tokens) for number in numbers]
-    summary = summarise(
-        make_setup(),
-        requests=requests,
-        optimal_tokens=[0] * len(requests),
-        sessions=sessions,
-        planned_requests=len(requests),
-        without_ids=0,
-        interrupted=False,
-        duration_s=1.0,
-    )
-    return Results(summary=summary, requests=tuple(requests), sessions=tuple(sessions))
+    return make_results(sessions, requests)
 
 
 def test_sessions_that_all_runs_have_stand_in_the_order_of_the_first() -> None:

@@ -5,15 +5,11 @@ from typing import Any
 
 import pytest
 from replay_doubles import make_request_result, make_session_result, make_setup
+from sweep_folders import make_sweep
 
 from rotoscope.replayer.comparison.runs import Run, differences, label, left_out, points_of, runs_in
-from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.replayer.summary import summarise
-from rotoscope.replayer.sweep.folder import SweepFolder
-from rotoscope.replayer.sweep.plan import plan_sweep
-from rotoscope.replayer.sweep.run import FORMAT_NAME, FORMAT_VERSION, PLAN_FILE
-from rotoscope.testing import make_trace
 from rotoscope.traces import UnusableInput
 
 
@@ -128,18 +124,7 @@ def test_sweeps_without_a_load_in_common_are_refused(tmp_path: Path) -> None:
 
 def test_points_of_sweeps_are_matched_by_their_settings_too(tmp_path: Path) -> None:
     for name, batches in (("a", ("4", "8")), ("b", ("8", "16"))):
-        plan = plan_sweep(
-            [make_trace()],
-            ReplayOptions(url="http://127.0.0.1:1"),
-            concurrency=(1,),
-            settings={"batch": batches},
-            sessions=4,
-            sessions_per_user=None,
-            server="command",
-        )
-        folder = SweepFolder.opened(
-            tmp_path / name, file=PLAN_FILE, format_name=FORMAT_NAME, version=FORMAT_VERSION, plan=plan.as_dict()
-        )
+        folder, plan = make_sweep(tmp_path / name, batch=batches)
         for point in plan.points():
             write_run(folder.place(point.name))
     a, b = (runs_in(tmp_path / name) for name in "ab")

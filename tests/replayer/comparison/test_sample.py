@@ -5,27 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from noisy_runs import Machine, replay_on
-from replay_doubles import make_request_result, make_session_result, make_setup
+from replay_doubles import make_request_result, make_results, make_session_result
 
 from rotoscope.replayer.comparison.sample import sample_of
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.limits import Limits
-from rotoscope.replayer.reading import Results, read_results
-from rotoscope.replayer.summary import summarise
-
-
-def results_of(sessions: list, requests: list, **setup: object) -> Results:  # type: ignore[type-arg]
-    summary = summarise(
-        make_setup(**setup),
-        requests=requests,
-        optimal_tokens=[50] * len(requests),
-        sessions=sessions,
-        planned_requests=len(requests),
-        without_ids=0,
-        interrupted=False,
-        duration_s=40.0,
-    )
-    return Results(summary=summary, requests=tuple(requests), sessions=tuple(sessions))
+from rotoscope.replayer.reading import read_results
 
 
 def test_a_failed_session_has_time_in_the_window_and_no_job() -> None:
@@ -33,7 +18,7 @@ def test_a_failed_session_has_time_in_the_window_and_no_job() -> None:
     sessions[1] = make_session_result(1, status="failed", latency_s=None, failure=FailureKind.SERVER_ERROR)
     requests = [make_request_result(session=number, start_s=10.0 * number, latency_s=10.0) for number in range(4)]
 
-    sample = sample_of(results_of(sessions, requests), (0, 1, 2, 3), completed=frozenset({0, 2, 3}))
+    sample = sample_of(make_results(sessions, requests), (0, 1, 2, 3), completed=frozenset({0, 2, 3}))
 
     assert sample.window is not None
     assert sample.window.gpu_seconds == 60.0
@@ -47,7 +32,7 @@ def test_sessions_stand_in_the_order_given_and_those_left_out_take_no_part() -> 
     sessions = [make_session_result(number, latency_s=1.0 + number) for number in range(4)]
     requests = [make_request_result(session=number, ttft_s=float(number)) for number in range(4)]
 
-    sample = sample_of(results_of(sessions, requests), (2, 0), completed=frozenset({0, 1, 2, 3}))
+    sample = sample_of(make_results(sessions, requests), (2, 0), completed=frozenset({0, 1, 2, 3}))
 
     assert list(sample.latency_s) == [3.0, 1.0]
     assert list(sample.ttft_s) == [0.0, 2.0]
@@ -57,7 +42,9 @@ def test_sessions_stand_in_the_order_given_and_those_left_out_take_no_part() -> 
 def test_what_is_not_told_is_not_known() -> None:
     requests = [make_request_result(cached_tokens=None, itl_s=None)]
 
-    sample = sample_of(results_of([make_session_result(0)], requests, concurrency=None), (0,), completed=frozenset({0}))
+    sample = sample_of(
+        make_results([make_session_result(0)], requests, concurrency=None), (0,), completed=frozenset({0})
+    )
 
     assert sample.cached_tokens is None
     assert sample.good is None
@@ -74,7 +61,7 @@ def test_failed_requests_are_no_good_answers_and_cancelled_ones_are_not_counted(
     ]
 
     sample = sample_of(
-        results_of([make_session_result(0)], requests, limits=Limits(ttft_s=1.0)), (0,), completed=frozenset({0})
+        make_results([make_session_result(0)], requests, limits=Limits(ttft_s=1.0)), (0,), completed=frozenset({0})
     )
 
     assert sample.good is not None

@@ -1,28 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from replay_doubles import make_session_result, make_setup
+from replay_doubles import make_results, make_session_result
 
 from rotoscope.replayer.comparison.where import JobPart, TraceChange, job_parts, trace_changes
 from rotoscope.replayer.reading import Results
 from rotoscope.replayer.results import SessionResult
-from rotoscope.replayer.summary import summarise
 
 EVERYONE = frozenset(range(4))
 
 
 def run_of(*sessions: SessionResult) -> Results:
-    summary = summarise(
-        make_setup(),
-        requests=[],
-        optimal_tokens=[],
-        sessions=sessions,
-        planned_requests=0,
-        without_ids=0,
-        interrupted=False,
-        duration_s=1.0,
-    )
-    return Results(summary=summary, requests=(), sessions=sessions)
+    return make_results(sessions)
 
 
 def test_parts_of_a_job_are_means_over_the_jobs_of_both() -> None:

@@ -4,33 +4,15 @@ from pathlib import Path
 
 import orjson
 import pytest
+from sweep_folders import make_sweep
 
-from rotoscope.replayer.options import ReplayOptions
-from rotoscope.replayer.sweep.folder import SweepFolder
-from rotoscope.replayer.sweep.plan import SweepPlan, plan_sweep
 from rotoscope.replayer.sweep.reading import is_sweep, read_plan
 from rotoscope.replayer.sweep.run import FORMAT_NAME, FORMAT_VERSION, PLAN_FILE
-from rotoscope.testing import make_trace
 from rotoscope.traces import UnusableInput
 
 
-def planned(folder: Path) -> SweepPlan:
-    """Open the folder of a plan and return the plan."""
-    plan = plan_sweep(
-        [make_trace()],
-        ReplayOptions(url="http://127.0.0.1:1"),
-        concurrency=(1, 2),
-        settings={"batch": ("4", "8")},
-        sessions=None,
-        sessions_per_user=4,
-        server="command",
-    )
-    SweepFolder.opened(folder, file=PLAN_FILE, format_name=FORMAT_NAME, version=FORMAT_VERSION, plan=plan.as_dict())
-    return plan
-
-
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
-    plan = planned(tmp_path)
+    _, plan = make_sweep(tmp_path, batch=("4", "8"))
 
     assert read_plan(tmp_path) == plan
     assert is_sweep(tmp_path)
