@@ -16,14 +16,22 @@ from rotoscope.replayer.sweep.folder import SweepFolder
 from rotoscope.replayer.sweep.reading import is_sweep, read_plan
 from rotoscope.traces.errors import UnusableInput
 
-SYSTEM = frozenset(
+LOAD = frozenset(
     {
-        *("version", "model", "engine", "simulated", "api", "words", "template", "tokens_from", "vocabulary"),
-        *("profile", "block_size", "salt", "timeout_s", "limits", "gpus", "gpus_assumed", "max_batch"),
+        *("corpus_sha256", "traces", "fixed", "mix", "sessions", "duration_s", "concurrency", "rate_per_h", "arrivals"),
+        *("ramp_s", "gaps", "gap_scale", "gap_cap_s", "seed"),
     }
 )
-"""Fields of a setup that say who answered and how it was asked; all others are the load, and must be equal."""
-_NOT_TOLD = frozenset({"salt", "words", "template", "gpus_assumed"})
+"""Fields of a setup that say what was to be done and when; they must be equal."""
+SYSTEM = frozenset(
+    {
+        *("version", "model", "engine", "server_version", "simulated", "api", "tokens_from", "vocabulary"),
+        *("profile", "block_size", "timeout_s", "limits", "gpus", "max_batch"),
+    }
+)
+"""Fields that say who answered and how it was asked; what differs is named."""
+NEITHER = frozenset({"command", "corpus_name", "corpus_version", "salt", "words", "template", "gpus_assumed"})
+"""Fields that say the same once more, or differ from run to run."""
 Load: TypeAlias = Mapping[str, object]
 
 
@@ -46,7 +54,7 @@ class Run:
         The seed is part of it where it decides when sessions start.
         """
         setup = self.summary.setup
-        load = {one.name: getattr(setup, one.name) for one in fields(Setup) if one.name not in SYSTEM}
+        load = {one.name: getattr(setup, one.name) for one in fields(Setup) if one.name in LOAD}
         if setup.concurrency is not None:
             del load["seed"]
         return {**self.settings, **load}
@@ -95,7 +103,7 @@ def left_out(points: Sequence[Point], a: Sequence[Run], b: Sequence[Run]) -> tup
 def differences(points: Sequence[Point]) -> Iterator[str]:
     """Yield what differs between the systems: which field, and the values of both sides."""
     for name in (one.name for one in fields(Setup)):
-        if name in SYSTEM - _NOT_TOLD:
+        if name in SYSTEM:
             one, other = (_values(name, [run for point in points for run in side(point)]) for side in (_a, _b))
             if one != other:
                 yield f"{name.removesuffix('_s')} {one} in A, {other} in B"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,19 @@ import pytest
 from replay_doubles import make_request_result, make_session_result, make_setup
 from sweep_folders import make_sweep
 
-from rotoscope.replayer.comparison.runs import Run, differences, label, left_out, points_of, runs_in
+from rotoscope.replayer.comparison.runs import (
+    LOAD,
+    NEITHER,
+    SYSTEM,
+    Run,
+    differences,
+    label,
+    left_out,
+    points_of,
+    runs_in,
+)
 from rotoscope.replayer.results import ResultsFolder
+from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import summarise
 from rotoscope.traces import UnusableInput
 
@@ -50,6 +62,12 @@ def test_a_folder_of_results_is_one_run_and_a_folder_of_such_is_several(tmp_path
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match="no results"):
         runs_in(tmp_path)
+
+
+def test_of_each_field_of_a_setup_it_is_said_whether_it_may_differ() -> None:
+    said = [*LOAD, *SYSTEM, *NEITHER]
+
+    assert sorted(said) == sorted(field.name for field in fields(Setup))
 
 
 def test_systems_may_differ_and_loads_must_not(tmp_path: Path) -> None:
