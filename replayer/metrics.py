@@ -257,6 +257,11 @@ def queue_share(mean_queue_s: float, mean_prefill_s: float) -> float | None:
     return mean_queue_s / (mean_queue_s + mean_prefill_s) if mean_queue_s + mean_prefill_s > 0 else None
 
 
+def energy_j_per(energy_j: float | None, count: float) -> float | None:
+    """Return the energy / jobs or output tokens, in J; None where either is not known."""
+    return energy_j / count if energy_j is not None and count else None
+
+
 def distribution(values: Sequence[float]) -> Distribution | None:
     """Return mean, maximum and percentiles, with linear interpolation between the closest ranks; None without values."""
     if not values:

@@ -11,6 +11,7 @@ from yarl import URL
 
 from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
+from rotoscope.replayer.gpu_telemetry.source import dcgm_url
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.fixed import Shape
@@ -74,6 +75,8 @@ class ReplayOptions:
     """Within which an answer is a good one; None counts no good ones."""
     gpus: int | None = None
     """None assumes one."""
+    dcgm: str | None = None
+    """URL of a DCGM exporter that tells of the server's GPUs; None asks the driver, if the server is on this machine."""
     max_batch: int | None = None
     """Most requests in the server's batch, of all replicas together; None believes what the server tells, if it does."""
     profile: str | None = None
@@ -98,6 +101,8 @@ class ReplayOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UnusableInput(f"{name} must be at least 1, not {value}")
+        if self.dcgm is not None:
+            dcgm_url(self.dcgm)
         self._check_load()
         if not 0 <= self.ramp_s < inf:
             raise UnusableInput(f"the ramp must be 0 seconds or more, not {self.ramp_s}")

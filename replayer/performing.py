@@ -15,12 +15,15 @@ from typing import Protocol, TypeAlias
 from rotoscope.replayer.client_load import ClientMeter
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Backend
+from rotoscope.replayer.gpu_telemetry.readings import GpuSource
+from rotoscope.replayer.gpu_telemetry.series import gpu_series_of
 from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
 from rotoscope.replayer.load.plan import LoadPlan, plan_load
 from rotoscope.replayer.load.warm_up import Times, Warmed, warm_up
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.polling import sampling
 from rotoscope.replayer.preflight import NO_IDS
 from rotoscope.replayer.prompting import Prompting, fewest_output_tokens
 from rotoscope.replayer.prompts import PromptPlan
@@ -28,7 +31,7 @@ from rotoscope.replayer.results import TIMELINE_FILE, ResultsFolder, make_folder
 from rotoscope.replayer.schedule import plan_session
 from rotoscope.replayer.server import Server
 from rotoscope.replayer.server_metrics.counts import Growth
-from rotoscope.replayer.server_metrics.series import Source, sampling, series_of
+from rotoscope.replayer.server_metrics.series import Source, series_of
 from rotoscope.replayer.session import Part, Performed
 from rotoscope.replayer.setup import Identity, Setup, identity_of, setup_of
 from rotoscope.replayer.summary import Summary, findings, summarise
@@ -84,6 +87,8 @@ class Target:
     meter: ClientMeter | None = None
     source: Source | None = None
     """Of samples of the server over the run; None takes none."""
+    gpus: GpuSource | None = None
+    """Of samples of the GPUs behind it."""
     """Measures this client; None where time is modelled."""
 
 
@@ -181,6 +186,7 @@ class _Run:
             simulated=setup.simulated,
         )
         self._series = series_of(target.source, elapsed_s=self._elapsed_s, results=results)
+        self._gpus = gpu_series_of(target.gpus, elapsed_s=self._elapsed_s, results=results)
         self._note_first(target.prompting)
 
     async def perform(self, watch: Watch | None) -> Summary:
@@ -190,18 +196,30 @@ class _Run:
 
     async def _perform(self, watch: Watch | None) -> Summary:
         try:
-            async with _watched(self._lanes, watch), _measured(self._target.meter), sampling(self._series):
+            async with (
+                _watched(self._lanes, watch),
+                _measured(self._target.meter),
+                sampling(self._series),
+                sampling(self._gpus),
+            ):
                 interrupted = await until_interrupted(self._lanes.perform())
             duration_s = self._elapsed_s()
-            used = sum(one.prompt_tokens or 0 for one in self._lanes.requests)
-            counted = None if interrupted else await self._target.counted.growth(expected_tokens=used)
-            if self._series and not interrupted:
-                await self._series.look_at_end(duration_s)
+            counted = None if interrupted else await self._look_at_end(duration_s)
         except BaseException:  # an interruption too: what was measured by then is worth its summary
             with suppress(RunFailed):
                 self._sum_up(interrupted=True, duration_s=self._elapsed_s())
             raise
         return self._sum_up(interrupted=interrupted, duration_s=duration_s, counted=counted)
+
+    async def _look_at_end(self, ended_s: float) -> Growth | None:
+        """Return what the server has counted in the whole run."""
+        if self._gpus:
+            await self._gpus.look_at_end()
+        used = sum(one.prompt_tokens or 0 for one in self._lanes.requests)
+        counted = await self._target.counted.growth(expected_tokens=used)
+        if self._series:
+            await self._series.look_at_end(ended_s)
+        return counted
 
     def _elapsed_s(self) -> float:
         return self._lanes.progress().elapsed_s
@@ -239,6 +257,7 @@ class _Run:
             in_flight_at_end=lanes.in_flight_at_end if has_end else None,
             counted=counted,
             series=self._series,
+            gpus=self._gpus,
             meter=self._target.meter,
             warm_up=self._warmed.told if self._warmed else None,
         )

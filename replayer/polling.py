@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TypeAlias
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Protocol, TypeAlias
 
 from rotoscope.replayer.clock import Clock
 
@@ -28,6 +28,19 @@ _logger = logging.getLogger(__name__)
 def interval_s(elapsed_s: float) -> float:
     """Return how long after the other looks are taken so far into a run, if they take no time."""
     return max(_INTERVAL_S, elapsed_s / _INTERVALS)
+
+
+class Series(Protocol):
+    """Samples of something over a run."""
+
+    def looking(self) -> AbstractAsyncContextManager[None]:
+        """Take them beside what is done in this context."""
+        ...
+
+
+def sampling(series: Series | None) -> AbstractAsyncContextManager[None]:
+    """Take samples beside what is done in this context, where there is something to take them of."""
+    return nullcontext() if series is None else series.looking()
 
 
 @asynccontextmanager

@@ -14,9 +14,11 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from rotoscope.replayer.gpu_telemetry.readings import GpuSample
 from rotoscope.replayer.results import (
     FORMAT_NAME,
     FORMAT_VERSION,
+    GPUS_FILE,
     REQUESTS_FILE,
     SERVER_FILE,
     SESSIONS_FILE,
@@ -50,6 +52,8 @@ class Results:
     server: tuple[ServerSample, ...]
     """In the order of time; none of a server without metrics, or of an older version, which has no timeline either."""
     timeline: tuple[Bin, ...]
+    gpus: tuple[GpuSample, ...]
+    """Likewise in the order of time, of all GPUs."""
 
 
 def read_results(folder: Path) -> Results:
@@ -70,6 +74,7 @@ def read_results(folder: Path) -> Results:
         sessions=sessions,
         server=_lines_of_some(folder / SERVER_FILE, ServerSample),
         timeline=_lines_of_some(folder / TIMELINE_FILE, Bin),
+        gpus=_lines_of_some(folder / GPUS_FILE, GpuSample),
     )
 
 

@@ -17,9 +17,11 @@ from pydantic import AllowInfNan, ConfigDict, Strict, StringConstraints, create_
 
 from rotoscope.replayer.backends.apis import APIS
 from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.gpu_telemetry.readings import GpuSample
 from rotoscope.replayer.results import (
     FORMAT_NAME,
     FORMAT_VERSION,
+    GPUS_FILE,
     REQUESTS_FILE,
     SERVER_FILE,
     SESSIONS_FILE,
@@ -121,6 +123,7 @@ RESULT_KINDS = (
     Kind("results", lambda name, head: name == REQUESTS_FILE, partial(check_lines, kind=RequestResult)),
     Kind("sessions", lambda name, head: name == SESSIONS_FILE, partial(check_lines, kind=SessionResult)),
     Kind("server samples", lambda name, head: name == SERVER_FILE, partial(check_lines, kind=ServerSample)),
+    Kind("GPU samples", lambda name, head: name == GPUS_FILE, partial(check_lines, kind=GpuSample)),
     Kind("timeline", lambda name, head: name == TIMELINE_FILE, partial(check_lines, kind=Bin)),
     Kind("summary", lambda name, head: f'"{FORMAT_NAME}"'.encode() in head[:200], check_summary),
 )

@@ -32,7 +32,8 @@ SESSIONS_FILE = "sessions.jsonl"
 SUMMARY_FILE = "summary.json"
 SERVER_FILE = "server.jsonl"
 TIMELINE_FILE = "timeline.jsonl"
-FILE_NAMES = (REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE, SERVER_FILE, TIMELINE_FILE)
+GPUS_FILE = "gpus.jsonl"
+FILE_NAMES = (REQUESTS_FILE, SESSIONS_FILE, SUMMARY_FILE, SERVER_FILE, TIMELINE_FILE, GPUS_FILE)
 DEFAULT_PARENT = Path("results")
 
 Status: TypeAlias = Literal["ok", "failed", "cancelled"]

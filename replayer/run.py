@@ -15,6 +15,8 @@ from rotoscope.replayer.backends.http import HttpBackend, Tell
 from rotoscope.replayer.client_load import ClientMeter
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.connection import client_session
+from rotoscope.replayer.gpu_telemetry.readings import GpuSource
+from rotoscope.replayer.gpu_telemetry.source import gpu_source
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
@@ -50,7 +52,11 @@ async def replay_async(
     server = await _ask(options)
     profile = choose_profile(options, server)
     check_context(work.calls(), server, notes)
-    async with _http_session(options, reuses_connections=not server.engine.closes_connections) as http:
+    async with (
+        _http_session(options, reuses_connections=not server.engine.closes_connections) as http,
+        gpu_source(options.dcgm, options.server_url, simulated=server.simulated) as gpus,
+    ):
+        options = _with_gpus(options, gpus, notes)
         way = await Ways(options, server, notes, http, partial(_backend, http, options, server.model)).choose()
         counted = await CountedWindow.opened(http, options.server_url, timeout_s=options.timeout_s)
         target = Target(
@@ -61,9 +67,19 @@ async def replay_async(
             profile=profile,
             counted=counted,
             source=counted.source,
+            gpus=gpus,
             meter=ClientMeter(LoopClock()),
         )
         return await perform_run(work, target, options, notes=notes, say=say, watch=watch)
+
+
+def _with_gpus(options: ReplayOptions, gpus: GpuSource | None, notes: Notes) -> ReplayOptions:
+    """Return the options with the number of GPUs that an exporter tells of, where none is given."""
+    if options.gpus is not None or gpus is None or gpus.teller != "dcgm":
+        return options
+    told = len(gpus.start)
+    notes.add(f"jobs/h/GPU takes the {told} GPUs that the DCGM exporter tells of: give --gpus if the server has others")
+    return replace(options, gpus=told)
 
 
 async def _ask(options: ReplayOptions) -> Server:

@@ -12,7 +12,7 @@ from rotoscope.replayer.metrics import Interval, Level
 from rotoscope.replayer.results import RequestResult
 from rotoscope.replayer.server_metrics.counts import Unit, found_in_any, share
 from rotoscope.replayer.server_metrics.series import ServerSample, ServerSeries
-from rotoscope.replayer.server_metrics.stretch import counted, level_of
+from rotoscope.replayer.stretch import counted, level_of
 
 Over: TypeAlias = Literal["window", "run"]
 

@@ -11,6 +11,9 @@ from rotoscope.replayer.backlog import FEWEST_JOBS
 from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, ratio_interval
 from rotoscope.replayer.client_load import ClientLoad, ClientMeter, client_findings, client_load
 from rotoscope.replayer.goodput import Goodput, goodput_of
+from rotoscope.replayer.gpu_telemetry.rows import gpu_findings
+from rotoscope.replayer.gpu_telemetry.series import GpuSeries
+from rotoscope.replayer.gpu_telemetry.totals import GpuTotals, gpu_totals_of
 from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.preflight import NO_CACHED
@@ -142,6 +145,8 @@ class Summary:
     queueing: Queueing | None = None
     """None where the server does not tell queue and prefill apart."""
     server: ServerSide | None = None
+    gpu_telemetry: GpuTotals | None = None
+    """None where no GPU tells of itself."""
     notes: tuple[str, ...] = ()
     """What was said to people during the run and about its results."""
     request_results: tuple[RequestResult, ...] = field(default=(), repr=False)
@@ -182,6 +187,7 @@ def summarise(
     in_flight_at_end: int | None = None,
     counted: Growth | None = None,
     series: ServerSeries | None = None,
+    gpus: GpuSeries | None = None,
     meter: ClientMeter | None = None,
     warm_up: WarmUp | None = None,
 ) -> Summary:
@@ -249,6 +255,11 @@ def summarise(
             series=series,
             max_batch=setup.max_batch,
         ),
+        gpu_telemetry=gpu_totals_of(
+            gpus, requests, window=steady, duration_s=duration_s, jobs=window.jobs if window else len(done)
+        )
+        if gpus
+        else None,
         request_results=tuple(requests),
         optimal_tokens=tuple(optimal_tokens),
         timeline=tuple(timeline_of(requests, optimal_tokens, series.samples if series else (), duration_s=duration_s)),
@@ -285,6 +296,8 @@ def findings(summary: Summary) -> Iterator[str]:
         yield NO_CACHED
     if cache.cached_tokens is not None and cache.cached_tokens > cache.optimal_tokens + _unforeseen(summary):
         yield "more was cached than these requests allow: the server was not cold, serves others, or --profile is wrong"
+    if summary.gpu_telemetry:
+        yield from gpu_findings(summary.gpu_telemetry, gpus=setup.gpus)
     yield from _disagreement(summary)
     if summary.counted is not None and summary.counted.preemptions:
         yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from rotoscope.replayer.bootstrap import CONFIDENCE_PERCENT, Bounds
 from rotoscope.replayer.goodput import Goodput
+from rotoscope.replayer.gpu_telemetry.rows import gpu_rows
 from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.server_rows import queueing_rows, server_rows, timeline_rows
@@ -47,6 +48,8 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     if summary.server:
         yield from server_rows(summary.server)
     yield from timeline_rows(summary.timeline)
+    if summary.gpu_telemetry:
+        yield from gpu_rows(summary.gpu_telemetry)
     if summary.ttft_p50_interval_s or summary.mean_job_latency_interval_s:
         yield "intervals", f"{CONFIDENCE_PERCENT} %", "bootstrap over sessions"
 

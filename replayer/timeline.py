@@ -11,7 +11,7 @@ from rotoscope.replayer.metrics import Interval, Level
 from rotoscope.replayer.results import RequestResult
 from rotoscope.replayer.server_metrics.counts import found_in_any, share
 from rotoscope.replayer.server_metrics.series import ServerSample
-from rotoscope.replayer.server_metrics.stretch import counted, level_of
+from rotoscope.replayer.stretch import counted, level_of
 
 _BINS = 20
 _BARS = "▁▂▃▄▅▆▇█"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 PUBLIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+=#-]{0,99}\Z")
 """Names that may be shown: of tokenizers, models and files."""
 OUR_NAME = re.compile(
-    r"(corpus|results|sessions|summary|server|timeline|(run|trace)-[0-9]{1,9})(\.trace|\.journal)?\.jsonl?\Z|(run|replay)-[0-9]{1,9}\Z"
+    r"(corpus|results|sessions|summary|server|timeline|gpus|(run|trace)-[0-9]{1,9})(\.trace|\.journal)?\.jsonl?\Z|(run|replay)-[0-9]{1,9}\Z"
 )
 """Names of files and folders that Rotoscope gives by itself, which say nothing."""
 MOST_FINDINGS = 1000

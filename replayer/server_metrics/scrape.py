@@ -51,7 +51,18 @@ async def find_metrics(http: aiohttp.ClientSession, api: URL, *, timeout_s: floa
 
 
 async def scrape(http: aiohttp.ClientSession, url: URL, *, timeout_s: float) -> ServerMetrics | NoMetrics:
-    """Get the metrics at `url`; GET, because servers answer HEAD with 405 or not at all."""
+    """Get the metrics of an inference server at `url`."""
+    text = await text_at(http, url, timeout_s=timeout_s)
+    if isinstance(text, NoMetrics):
+        return text
+    try:
+        return read_metrics(text) or NoMetrics("no metrics of a known engine")
+    except NotPrometheus:
+        return NoMetrics("not Prometheus text")
+
+
+async def text_at(http: aiohttp.ClientSession, url: URL, *, timeout_s: float) -> str | NoMetrics:
+    """Get the text at `url`; GET, because servers answer HEAD with 405 or not at all."""
     try:
         async with asyncio.timeout(timeout_s), http.get(url, allow_redirects=False) as response:
             if response.status != 200:
@@ -61,12 +72,7 @@ async def scrape(http: aiohttp.ClientSession, url: URL, *, timeout_s: float) -> 
         return NoMetrics("no answer in time", is_silent=True)
     except (aiohttp.ClientError, OSError):
         return NoMetrics("the connection failed")
-    if text is None:
-        return NoMetrics("more than 16 MiB")
-    try:
-        return read_metrics(text) or NoMetrics("no metrics of a known engine")
-    except NotPrometheus:
-        return NoMetrics("not Prometheus text")
+    return NoMetrics("more than 16 MiB") if text is None else text
 
 
 async def _text(response: aiohttp.ClientResponse) -> str | None:

@@ -7,7 +7,7 @@ begins anew, or is gone, is not known from then on, because a part of it is lost
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -150,8 +150,3 @@ def series_of(source: Source | None, *, elapsed_s: Callable[[], float], results:
     if source is None:
         return None
     return ServerSeries(source, elapsed_s=elapsed_s, write=lambda sample: results.write_line(SERVER_FILE, sample))
-
-
-def sampling(series: ServerSeries | None) -> AbstractAsyncContextManager[None]:
-    """Take samples beside what is done in this context, where there is something to take them of."""
-    return nullcontext() if series is None else series.looking()

@@ -78,6 +78,10 @@ class ReplayFlags:
         ),
     ] = None
     gpus: Annotated[int | None, typer.Option(help="GPUs behind the server, for jobs/h/GPU.", min=1)] = None
+    dcgm: Annotated[
+        str | None,
+        typer.Option(help="DCGM exporter of the server's GPUs, for power and energy: http://HOST:9400.", metavar="URL"),
+    ] = None
     max_batch: Annotated[
         int | None,
         typer.Option(help="Most requests in the server's batch, for the batch fill, if it does not tell.", min=1),
@@ -129,6 +133,7 @@ class ReplayFlags:
             seed=self.seed,
             limits=None if self.goodput is None else Limits.parse(self.goodput),
             gpus=self.gpus,
+            dcgm=self.dcgm,
             max_batch=self.max_batch,
             profile=self.profile,
             block_size=self.block_size,

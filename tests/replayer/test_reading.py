@@ -13,10 +13,11 @@ from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.bootstrap import Bounds
 from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.gpu_telemetry.readings import GpuSample
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.reading import read_results, read_summary
 from rotoscope.replayer.result_files import RESULT_KINDS
-from rotoscope.replayer.results import FORMAT_VERSION, SERVER_FILE, TIMELINE_FILE, ResultsFolder
+from rotoscope.replayer.results import FORMAT_VERSION, GPUS_FILE, SERVER_FILE, TIMELINE_FILE, ResultsFolder
 from rotoscope.replayer.server_metrics.series import ServerSample
 from rotoscope.replayer.summary import summarise
 from rotoscope.traces.audit import audit
@@ -30,6 +31,7 @@ REQUESTS = (
 )
 SESSIONS = tuple(make_session_result(number) for number in range(4))
 SAMPLES = (ServerSample(at_s=0.0, prompt=0.0), ServerSample(at_s=0.5, prompt=100.0, running=2.0))
+GPU = GpuSample(at_s=0.5, gpu=1, power_w=300.5)
 SUMMARY = replace(
     summarise(
         make_setup(limits=Limits(ttft_s=2.0), mix=(3.0, 1.0)),
@@ -54,6 +56,7 @@ def folder(tmp_path: Path) -> Path:
             results.write_session(session)
         for sample in SAMPLES:
             results.write_line(SERVER_FILE, sample)
+        results.write_line(GPUS_FILE, GPU)
         for part in SUMMARY.timeline:
             results.write_line(TIMELINE_FILE, part)
         results.write_summary(SUMMARY.as_dict())
@@ -80,6 +83,7 @@ def test_what_was_written_is_read(folder: Path) -> None:
     assert results.requests == REQUESTS
     assert results.sessions == SESSIONS
     assert results.server == SAMPLES
+    assert results.gpus == (GPU,)
     assert results.timeline == SUMMARY.timeline
     assert len(results.timeline) == 20
     assert results.summary == replace(SUMMARY, request_results=(), optimal_tokens=(), timeline=())
@@ -91,7 +95,7 @@ def test_results_of_version_1_are_read_and_audited() -> None:
     results = read_results(VERSION_1)
 
     assert (len(results.requests), len(results.sessions), results.summary.setup.model) == (12, 6, "tiny")
-    assert (results.server, results.timeline) == ((), ())
+    assert (results.server, results.timeline, results.gpus) == ((), (), ())
     assert audit([VERSION_1], kinds=RESULT_KINDS).findings.kept == []
 
 

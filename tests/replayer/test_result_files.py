@@ -11,9 +11,10 @@ from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.gpu_telemetry.readings import GpuSample
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.result_files import RESULT_KINDS
-from rotoscope.replayer.results import SERVER_FILE, TIMELINE_FILE, ResultsFolder
+from rotoscope.replayer.results import GPUS_FILE, SERVER_FILE, TIMELINE_FILE, ResultsFolder
 from rotoscope.replayer.server_metrics.counts import Growth
 from rotoscope.replayer.server_metrics.series import ServerSample
 from rotoscope.replayer.summary import Summary, summarise
@@ -48,6 +49,7 @@ def results(tmp_path: Path) -> Path:
         for session in sessions:
             folder.write_session(session)
         folder.write_line(SERVER_FILE, ServerSample(at_s=0.5, prompt=100.0, kv_usage=0.25))
+        folder.write_line(GPUS_FILE, GpuSample(at_s=0.5, gpu=1, power_w=300.5, memory_mib=131072.0, xid=79))
         for part in timeline_of(requests, [50, 50], [], duration_s=40.0):
             folder.write_line(TIMELINE_FILE, part)
         folder.write_summary(summary(requests, sessions).as_dict())
@@ -97,7 +99,7 @@ def test_the_results_of_a_replay_are_clean(results: Path) -> None:
     done = audited(results)
 
     assert [str(one) for one in done.findings.kept] == []
-    assert (done.files, done.census.results) == (5, 27)
+    assert (done.files, done.census.results) == (6, 28)
     assert {name.kind for name, _ in done.findings.sorted_names()} == {
         "engine",
         "model",
@@ -168,10 +170,11 @@ def test_a_summary_is_held_to_its_fields_too(results: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["server.jsonl", "timeline.jsonl"])
-def test_what_is_seen_of_the_server_is_numbers_only(results: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["server.jsonl", "timeline.jsonl", "gpus.jsonl"])
+def test_what_is_seen_of_server_and_gpus_is_numbers_only(results: Path, name: str) -> None:
     assert findings_of(results) == []
 
-    put(results, name, {"prompt" if name == "server.jsonl" else "requests": SECRET})
+    field = {"server.jsonl": "prompt", "timeline.jsonl": "requests", "gpus.jsonl": "gpu"}[name]
+    put(results, name, {field: SECRET})
 
     assert len(findings_of(results)) == 1

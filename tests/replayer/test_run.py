@@ -14,10 +14,12 @@ from completion_server import DONE, event, good_answer, serving_completions, str
 from event_loops import in_event_loop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from raw_server import serving
 from strategies import traces
 
 from rotoscope.replayer.lanes import Progress
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.result_files import RESULT_KINDS
 from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import NO_GAPS
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
@@ -27,6 +29,7 @@ from rotoscope.testing import make_call, make_trace, trace_of
 from rotoscope.traces import ParallelStart, Prefix, RunFailed, Trace, UnusableInput
 from rotoscope.traces.analysis.optimum import Assumptions, planned_hits
 from rotoscope.traces.analysis.profiles import PROFILES
+from rotoscope.traces.audit import audit
 
 CANARY = "canary-5f0c2e"
 
@@ -38,6 +41,10 @@ async def perfect(request: web.Request, body: dict[str, Any]) -> web.StreamRespo
 async def replayed(traces: list[Trace], url: str, folder: Path, **options: Any) -> Summary:
     given: dict[str, Any] = {"gaps": NO_GAPS, "folder": folder, "timeout_s": 60.0, "preflight": False} | options
     return await replay_async(traces, ReplayOptions(url=url, **given))
+
+
+def whole_text(folder: Path) -> str:
+    return "".join(path.read_text() for path in folder.iterdir())
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -495,3 +502,29 @@ def test_measured_is_never_above_the_realised_optimum(
         assert all(cached is not None and cached <= optimum for cached, optimum in by_call(summary))
 
     perform()
+
+
+@in_event_loop
+async def test_the_gpus_that_an_exporter_tells_of_are_counted_and_their_energy_is_told(tmp_path: Path) -> None:
+    energy_mj = iter(range(10**9, 10**10, 30_000))
+
+    async def exporter(request: web.Request) -> web.StreamResponse:
+        lines = [
+            f'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{gpu="{gpu}",UUID="{CANARY}",Hostname="{CANARY}"}} {used}\n'
+            for gpu, used in enumerate([next(energy_mj)] * 2)
+        ]
+        return web.Response(text="".join(lines))
+
+    async with serving_completions(perfect) as server, serving({"/metrics": exporter}) as dcgm:
+        summary = await replayed([make_trace(turns=2)], server.url, tmp_path, sessions=2, dcgm=dcgm)
+
+    gpus = summary.gpu_telemetry
+    assert gpus is not None
+    assert (summary.setup.gpus, summary.setup.gpus_assumed, gpus.gpus) == (2, False, 2)
+    assert any("takes the 2 GPUs that the DCGM exporter tells of" in note for note in summary.notes)
+    assert gpus.energy_from == "counters"
+    assert gpus.energy_j is not None
+    assert gpus.energy_j > 0
+    assert len((tmp_path / "gpus.jsonl").read_text().splitlines()) >= 4
+    assert CANARY not in whole_text(tmp_path)
+    assert audit([tmp_path], kinds=RESULT_KINDS).findings.kept == []

@@ -29,7 +29,7 @@ _SUFFIXES = frozenset((".json", ".jsonl", ".csv", ".pb"))
 """That names of traces have, before that of a packer."""
 RESULT_FILES = frozenset(("results.jsonl", "sessions.jsonl", "summary.json"))
 """What a replay leaves in its folder, which may stand among the traces that it read."""
-FURTHER_RESULT_FILES = frozenset(("server.jsonl", "timeline.jsonl"))
+FURTHER_RESULT_FILES = frozenset(("server.jsonl", "timeline.jsonl", "gpus.jsonl"))
 """What only some leave there, beside the others."""
 
 

@@ -9,9 +9,10 @@ import pytest
 from event_loops import in_jumping_loop
 
 from rotoscope.replayer.clock import LoopClock
+from rotoscope.replayer.polling import sampling
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.replayer.server_metrics.counts import Counter, ServerMetrics
-from rotoscope.replayer.server_metrics.series import ServerSample, ServerSeries, Source, Tally, sampling, series_of
+from rotoscope.replayer.server_metrics.series import ServerSample, ServerSeries, Source, Tally, series_of
 
 
 def metrics_of(prompt: float | None = None, *, family: str = "vllm", rank: str = "0", **told: Any) -> ServerMetrics:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rotoscope.replayer.metrics import Interval, Level
 from rotoscope.replayer.server_metrics.series import ServerSample
-from rotoscope.replayer.server_metrics.stretch import counted, level_of
+from rotoscope.replayer.stretch import counted, level_of
 
 
 def counts_of(*points: tuple[float, float | None]) -> list[ServerSample]:

@@ -1,4 +1,4 @@
-"""What the samples of a server say about a stretch of the run's time.
+"""What samples of a server or of a GPU say about a stretch of the run's time.
 
 Counters are taken to grow evenly between two samples, and a gauge to be what its nearest sample tells. Where samples are
 more than ten intervals apart there is a gap, about which nothing is said.
@@ -9,22 +9,31 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Protocol
 
 from rotoscope.replayer.metrics import Interval, Level, level, overlap_s
 from rotoscope.replayer.polling import interval_s
-from rotoscope.replayer.server_metrics.series import ServerSample
 
 _LONGEST_GAP = 10
 """Intervals between samples that still say something about what lies between them."""
 
 
-def counted(samples: Sequence[ServerSample], name: str, stretch: Interval) -> float | None:
+class Timed(Protocol):
+    """A sample, whose other fields are read by their names."""
+
+    @property
+    def at_s(self) -> float:
+        """Return its moment, in seconds from the start of the run."""
+        ...
+
+
+def counted(samples: Sequence[Timed], name: str, stretch: Interval) -> float | None:
     """Return what the counter of this name, a field of the samples, counted in the stretch; None where it is not known."""
     start, end = _value_at(samples, name, stretch.start_s), _value_at(samples, name, stretch.end_s)
     return None if start is None or end is None else end - start
 
 
-def level_of(samples: Sequence[ServerSample], name: str, stretch: Interval) -> Level | None:
+def level_of(samples: Sequence[Timed], name: str, stretch: Interval) -> Level | None:
     """Return what the gauge of this name was over the stretch, each sample for the time that is nearest to it."""
     told = [(sample.at_s, value) for sample in samples if (value := getattr(sample, name)) is not None]
     edges = [stretch.start_s, *((one + next_one) / 2 for (one, _), (next_one, _) in pairwise(told)), stretch.end_s]
@@ -40,7 +49,7 @@ def _reach_s(at_s: float) -> float:
     return interval_s(at_s) * _LONGEST_GAP / 2
 
 
-def _value_at(samples: Sequence[ServerSample], name: str, at_s: float) -> float | None:
+def _value_at(samples: Sequence[Timed], name: str, at_s: float) -> float | None:
     """Return a counter at a moment, between the samples around it."""
     after = min(bisect_left(samples, at_s, key=lambda sample: sample.at_s), len(samples) - 1)
     if after < 0:
