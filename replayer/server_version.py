@@ -24,7 +24,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     "openai": (),
     "anthropic": (),
 }
-"""Paths and fields by engine, the older ones of SGLang last; from documentation but for vLLM's and the simulator's."""
+"""Paths and fields by engine, the older ones of SGLang last; tried on llama.cpp and the simulator, else from sources."""
 
 
 async def ask_version(http: aiohttp.ClientSession, api: URL, *, engine: Engine, timeout_s: float) -> str | None:

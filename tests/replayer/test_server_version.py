@@ -40,6 +40,7 @@ async def version_of(pages: dict[str, Any], engine: str, *, below: str = "") -> 
         ("trtllm", {"/version": {"version": "1.2.0"}}, "1.2.0"),
         ("any", {"/version": {"version": "v2"}}, "v2"),
         ("llama.cpp", {"/props": {"build_info": "b10434-7e4c0a9", "model_path": "/home/me"}}, "b10434-7e4c0a9"),
+        ("llama.cpp", {"/props": {"build_info": "b1-7e4c0a9"}}, "b1-7e4c0a9"),
         ("sglang", {"/server_info": {"version": "0.5.9"}, "/get_server_info": {"version": "0.4"}}, "0.5.9"),
         ("sglang", {"/get_server_info": {"version": "0.4.6"}}, "0.4.6"),
     ],
