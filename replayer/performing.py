@@ -196,6 +196,8 @@ class _Run:
 
     async def _perform(self, watch: Watch | None) -> Summary:
         try:
+            if self._gpus:
+                await self._gpus.begin()
             async with (
                 _watched(self._lanes, watch),
                 _measured(self._target.meter),

@@ -38,7 +38,7 @@ class GpuSource:
 
     teller: Teller
     start: Readings
-    """What the GPUs told before the run."""
+    """What the GPUs told before anything was sent to the server."""
     read: Callable[[], Awaitable[Readings | None]]
     """Tells what they are now; None where nothing came."""
 

@@ -35,7 +35,7 @@ class Energy:
 
 
 class GpuSeries:
-    """The samples of a run, from the readings before it on."""
+    """The samples of a run."""
 
     def __init__(
         self, source: GpuSource, *, elapsed_s: Callable[[], float], write: Callable[[GpuSample], None]
@@ -50,11 +50,14 @@ class GpuSeries:
         """Of each GPU, by its number."""
         self.missed = 0
         """Looks that gave no reading of any GPU."""
-        self._keep(0.0, source.start)
 
     def looking(self) -> AbstractAsyncContextManager[None]:
         """Take samples beside what is done in this context."""
         return looking(self.look, elapsed_s=self._elapsed_s, clock=LoopClock())
+
+    async def begin(self) -> None:
+        """Take what the GPUs tell as the run begins; energy is counted from there."""
+        self._keep(0.0, await self.source.read() or self.source.start)
 
     async def look(self) -> None:
         """Take a sample of each GPU that tells something."""

@@ -15,13 +15,12 @@ from rotoscope.replayer.results import ResultsFolder
 
 def source_of(*told: Readings | None) -> GpuSource:
     """Return a source that tells one after another, then nothing more."""
-    rest: Iterator[Readings | None] = iter(told[1:])
+    rest: Iterator[Readings | None] = iter(told)
 
     async def read() -> Readings | None:
         return next(rest, None)
 
-    assert told[0] is not None
-    return GpuSource("dcgm", told[0], read)
+    return GpuSource("dcgm", {"b": Reading(energy_j=1.0)}, read)
 
 
 def series_over(*told: Readings | None) -> GpuSeries:
@@ -51,6 +50,7 @@ async def test_fields_and_gpus_that_appear_and_vanish_leave_gaps() -> None:
         {"b": Reading(energy_j=50.0)},
     )
 
+    await series.begin()
     async with series.looking():
         await LoopClock().sleep(4.0)
 
@@ -65,9 +65,19 @@ async def test_fields_and_gpus_that_appear_and_vanish_leave_gaps() -> None:
 
 
 @in_jumping_loop
+async def test_a_run_whose_first_look_fails_begins_with_what_was_told_before() -> None:
+    series = series_over(None, {"b": Reading(energy_j=4.0)})
+    await series.begin()
+    await series.look()
+
+    assert [one.energy_j for one in series.samples[0]] == [0.0, 3.0]
+
+
+@in_jumping_loop
 async def test_at_the_end_only_what_is_counted_is_taken() -> None:
     told = Reading(power_w=100.0, energy_j=10.0, utilisation=1.0, xid=31)
     series = series_over({"a": told}, {"a": told})
+    await series.begin()
     await LoopClock().sleep(9.0)
 
     await series.look_at_end()
@@ -81,6 +91,8 @@ async def test_lines_number_the_gpus_and_name_none(tmp_path: Path) -> None:
     gpus = {"node-a 000001 GPU-aa": Reading(power_w=1.0), "node-a 000000 GPU-bb": Reading(power_w=2.0)}
     with ResultsFolder.opened(tmp_path) as results:
         series = gpu_series_of(source_of(gpus, gpus), elapsed_s=LoopClock().now, results=results)
+        assert series is not None
+        await series.begin()
         async with sampling(series):
             await LoopClock().sleep(1.0)
 
