@@ -97,6 +97,9 @@ class NoisyServer:
 
 
 class _CountsNothing:
+    async def begin(self, *, expected_tokens: int) -> None:
+        pass
+
     async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
         return None
 
