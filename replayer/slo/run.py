@@ -122,7 +122,7 @@ class _Search:
     def run(self) -> Searched:
         try:
             self._searched.border = find_border(self._meets, first=self._plan.first, most=self._plan.most)
-        except _Interrupted:
+        except (_Interrupted, KeyboardInterrupt):  # within a run, or before or after one
             return self._searched
         answer = orjson.dumps(asdict(self._searched.border), option=orjson.OPT_APPEND_NEWLINE)
         self._folder.write(ANSWER_FILE, answer)

@@ -82,6 +82,8 @@ class _Sweep:
             try:
                 swept.interrupted = not self._has_ended(point)
                 failures = 0
+            except KeyboardInterrupt:  # before the run, or after it: within it sums up what it has
+                swept.interrupted = True
             except RunFailed as error:
                 self._say(f"point {point.number} failed: {error}")
                 swept.failed.append(point)
