@@ -200,4 +200,4 @@ def make_results(sessions: Sequence[SessionResult], requests: Sequence[RequestRe
         interrupted=False,
         duration_s=40.0,
     )
-    return Results(summary=summary, requests=tuple(requests), sessions=tuple(sessions), server=(), timeline=())
+    return Results(summary=summary, requests=tuple(requests), sessions=tuple(sessions), server=(), timeline=(), gpus=())

@@ -3,12 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from replay_doubles import make_request_result, make_session_result, make_setup
+from replay_doubles import make_request_result, make_results, make_session_result
 
 from rotoscope.replayer.bootstrap import Bounds
 from rotoscope.replayer.reading import Results
 from rotoscope.replayer.slo.objectives import Objective, Reached, objectives_of, reached
-from rotoscope.replayer.summary import summarise
 from rotoscope.traces.errors import UnusableInput
 
 
@@ -24,17 +23,7 @@ def results(count: int = 12, concurrency: int = 2) -> Results:
         make_request_result(session=number, start_s=10.0 * (number // 2) + 5, ttft_s=0.1 * (number + 1))
         for number in range(count)
     ]
-    summary = summarise(
-        make_setup(sessions=count, concurrency=concurrency),
-        requests=requests,
-        optimal_tokens=[0] * count,
-        sessions=sessions,
-        planned_requests=count,
-        without_ids=0,
-        interrupted=False,
-        duration_s=60.0,
-    )
-    return Results(summary=summary, requests=tuple(requests), sessions=tuple(sessions), server=(), timeline=())
+    return make_results(sessions, requests, concurrency=concurrency)
 
 
 def test_percentiles_are_of_what_was_sent_in_the_steady_state() -> None:
