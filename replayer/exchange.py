@@ -24,6 +24,8 @@ class Exchange:
     """Tokens to generate, at least 1."""
     on_delivery: Callable[[int], None] | None = None
     """Called with the number of output tokens so far whenever it has grown."""
+    awaited_tokens: tuple[int, ...] = ()
+    """The numbers, rising, at which that matters: a backend may leave out calls in between."""
 
     sent_s: float | None = None
     answered_s: float | None = None

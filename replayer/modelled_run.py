@@ -107,7 +107,7 @@ class _CountedInside:
         return growth(self._start, self._metrics())
 
     def _metrics(self) -> ServerMetrics:
-        engines = [(replica.engine.scheduler, replica.latencies) for replica in self._fleet.replicas]
+        engines = [(replica.engine.at_this_moment(), replica.latencies) for replica in self._fleet.replicas]
         found = read_metrics(metrics.render(engines, self._model))
         assert found is not None
         return found

@@ -67,6 +67,10 @@ class Readiness:
         """Whether a step waits for a part of this call's answer."""
         return any(needed > self._delivered.get(call, 0) for needed, _ in self._waits.delivered.get(call, ()))
 
+    def awaited_tokens(self, call: int) -> tuple[int, ...]:
+        """Return after how many tokens of this call's answer steps may start, rising."""
+        return tuple(sorted({needed for needed, _ in self._waits.delivered.get(call, ())}))
+
     def delivered(self, call: int, tokens: float, *, path: Path) -> list[int]:
         """Take note that a call has delivered so many tokens, to which this led; return the steps that may start."""
         waiting = self._waits.delivered.get(call)

@@ -180,6 +180,7 @@ class Session:
             output_tokens=max(1, call.completion_tokens),
         )
         if self._readiness.is_awaited(call.call):
+            exchange.awaited_tokens = self._readiness.awaited_tokens(call.call)
             exchange.on_delivery = lambda tokens: self._deliver(call, exchange, tokens, path)
         status: Status = "cancelled"
         failure = None

@@ -57,11 +57,13 @@ class StridingClock(JumpingClock):
         super().__init__()
         self._steps = count(1)
 
-    async def sleep_until(self, moment_s: float) -> None:
+    def call_at(self, moment_s: float, act: Callable[[], None]) -> asyncio.Handle:
         """Jump there, and rest only now and then."""
-        self._now_s = max(self._now_s, moment_s)
         if next(self._steps) % self.STEPS == 0:
-            await asyncio.sleep(0)
+            return super().call_at(moment_s, act)
+        self._now_s = max(self._now_s, moment_s)
+        act()
+        return asyncio.Handle(act, (), asyncio.get_running_loop())
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +26,6 @@ from rotoscope.replayer.simulator.tokenizer import TokenIds
 
 BlockKeys = NDArray[np.uint64]
 
-_EMPTY = -1
-_DEEPEST = 1 << 32
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -77,10 +76,16 @@ class BlockCache:
         self._slot_of: dict[int, int] = {}
         self._key = np.zeros(blocks, np.uint64)
         self._holders = np.zeros(blocks, np.int64)
-        self._depth = np.zeros(blocks, np.int64)
-        self._released = np.full(blocks, _EMPTY, np.int64)
+        self._released = np.zeros(blocks, np.int64)
         self._findable = np.zeros(blocks, np.bool_)
         self._releases = 0
+        self._empty = np.arange(blocks, dtype=np.int64)
+        """The first `_empty_count` of them are the empty blocks."""
+        self._empty_count = blocks
+        self._queue: deque[tuple[int, NDArray[np.int64]]] = deque()
+        """Releases with the cached blocks that nobody held after them, some of which may be held or gone by now."""
+        self._queued = 0
+        """Blocks in the queue, those too."""
 
     @property
     def cached(self) -> int:
@@ -121,7 +126,7 @@ class BlockCache:
         self.held += revived + len(taken)
         cached = found + onboarded
         if onboarded:
-            self._make_findable(keys[found:cached], taken[:onboarded], found)
+            self._make_findable(keys[found:cached], taken[:onboarded])
         return Lease(keys, np.concatenate([slots, taken]), cached, cached, onboarded)
 
     def commit(self, lease: Lease, count: int) -> None:
@@ -130,7 +135,7 @@ class BlockCache:
         for depth in range(lease.committed, computed):
             self._share(lease, depth, self._slot_of[int(lease.keys[depth])])
         keys = lease.keys[computed:count]
-        self._make_findable(keys, lease.slots[computed:count], computed)
+        self._make_findable(keys, lease.slots[computed:count])
         if self.host is not None:
             self.host.discard(keys.tolist())
         lease.committed = max(lease.committed, count)
@@ -139,39 +144,73 @@ class BlockCache:
         """Let go of all blocks of a lease; those that are findable stay cached until they are needed."""
         self._holders[lease.slots] -= 1
         free = lease.slots[self._holders[lease.slots] == 0]
+        cached = self._findable[free]
         self._releases += 1
-        self._released[free] = np.where(self._findable[free], self._releases, _EMPTY)
+        self._released[free] = self._releases
+        self._enqueue(free[cached][::-1])
+        self._add_empty(free[~cached])
         self.held -= len(free)
 
-    def _make_findable(self, keys: BlockKeys, slots: NDArray[np.int64], first_depth: int) -> None:
+    def _make_findable(self, keys: BlockKeys, slots: NDArray[np.int64]) -> None:
         self._slot_of.update(zip(keys.tolist(), slots.tolist(), strict=True))
         self._key[slots] = keys
-        self._depth[slots] = np.arange(first_depth, first_depth + len(keys))
         self._findable[slots] = True
 
     def _share(self, lease: Lease, depth: int, other: int) -> None:
         """Swap a block for an equal one, so that the blocks above a cached block are always cached themselves."""
         own = lease.slots[depth]
         self._holders[own] = 0
-        self._released[own] = _EMPTY
+        self._add_empty(lease.slots[depth : depth + 1])
         self.held -= 1 if self._holders[other] else 0
         self._holders[other] += 1
         lease.slots[depth] = other
 
     def _take(self, count: int) -> NDArray[np.int64]:
-        free = np.flatnonzero(self._holders == 0)
-        rank = self._released[free] * _DEEPEST - self._depth[free]
-        if count < len(free):
-            chosen = np.argpartition(rank, count)[:count]
-            free, rank = free[chosen], rank[chosen]
-        if self.host is not None:
-            free = free[np.argsort(rank)]
-        evicted = self._key[free[self._findable[free]]].tolist()
-        for key in evicted:
+        """Return blocks that nobody holds, the empty ones first; who was cached in the others is evicted."""
+        empty = min(count, self._empty_count)
+        self._empty_count -= empty
+        taken = self._empty[self._empty_count : self._empty_count + empty].copy()
+        if empty == count:
+            return taken
+        evicted = self._oldest(count - empty)
+        keys = self._key[evicted].tolist()
+        for key in keys:
             del self._slot_of[key]
-        self.evictions += len(evicted)
+        self.evictions += len(keys)
         if self.host is not None:
-            self.host.store(evicted)
-        self._findable[free] = False
-        self._depth[free] = 0
-        return free.astype(np.int64)
+            self.host.store(keys)
+        self._findable[evicted] = False
+        return np.concatenate([taken, evicted])
+
+    def _oldest(self, count: int) -> NDArray[np.int64]:
+        """Take so many cached blocks that nobody holds off the queue, by release and among those of one the deepest."""
+        pieces = []
+        while count:
+            stamp, slots = self._queue.popleft()
+            self._queued -= len(slots)
+            slots = self._still_free(stamp, slots)
+            if len(slots) > count:
+                self._queue.appendleft((stamp, slots[count:]))
+                self._queued += len(slots) - count
+                slots = slots[:count]
+            count -= len(slots)
+            pieces.append(slots)
+        return np.concatenate(pieces)
+
+    def _still_free(self, stamp: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of the blocks that were free since that release."""
+        free: NDArray[np.int64] = slots[(self._holders[slots] == 0) & (self._released[slots] == stamp)]
+        return free
+
+    def _add_empty(self, slots: NDArray[np.int64]) -> None:
+        self._empty[self._empty_count : self._empty_count + len(slots)] = slots
+        self._empty_count += len(slots)
+
+    def _enqueue(self, slots: NDArray[np.int64]) -> None:
+        """Put blocks that were released together, the deepest first, at the end of the queue."""
+        self._queue.append((self._releases, slots))
+        self._queued += len(slots)
+        if self._queued > 2 * self.blocks:
+            kept = [(stamp, free) for stamp, old in self._queue if len(free := self._still_free(stamp, old))]
+            self._queue = deque(kept)
+            self._queued = sum(len(free) for _, free in kept)

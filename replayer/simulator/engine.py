@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 from rotoscope.replayer.simulator.scheduler import Generation, Scheduler
 from rotoscope.replayer.simulator.timing import Clock
@@ -16,9 +17,12 @@ class Engine:
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         self.scheduler = scheduler
         self.clock = clock
-        self._arrived = asyncio.Event()
         self._changed: dict[Generation, asyncio.Event] = {}
         self._failed = False
+        self._woken: asyncio.Future[bool] | None = None
+        """Of `run`, while it waits; whether for the moment itself or because there is another one."""
+        self._awaited_s: float | None = None
+        """The moment; None if nothing is to come."""
         self._due_s = 0.0
         """When the last step was to end: steps follow one another from there, so that late wake-ups do not add up."""
 
@@ -33,7 +37,7 @@ class Engine:
                 changed.set()
 
     async def generate(self, generations: Sequence[Generation]) -> AsyncGenerator[tuple[int, int, int], None]:
-        """Run calls and yield (rank of the call, first, end) for each run of new output tokens, as they come.
+        """Run calls and yield (rank of the call, first, end) for each run of new output tokens that are looked at.
 
         Whoever stops iterating must close the iterator: the calls leave queue and batch at once then.
         """
@@ -42,7 +46,7 @@ class Engine:
         for generation in generations:
             self.scheduler.submit(generation, self.clock.now())
             self._changed[generation] = changed
-        self._arrived.set()
+        self._look_anew()
         seen = [0] * len(generations)
         try:
             while any(first < len(generation.output_ids) for first, generation in zip(seen, generations, strict=True)):
@@ -55,28 +59,53 @@ class Engine:
                         yield rank, first, seen[rank]
         finally:
             for generation in generations:
-                self.scheduler.cancel(generation)
+                self.scheduler.cancel(generation, self.clock.now())
                 del self._changed[generation]
+            self._look_anew()
+
+    def at_this_moment(self) -> Scheduler:
+        """Return the scheduler in the state that it has by now."""
+        self.scheduler.catch_up(self.clock.now())
+        return self.scheduler
 
     def _check_running(self) -> None:
         if self._failed:
             raise RunFailed("the simulated engine has stopped")
 
     async def _turn(self) -> None:
-        step = self.scheduler.next_step(self.clock.now())
-        if step is None:
-            await self._idle()
+        stretch = self.scheduler.next_stretch(self.clock.now(), start_s=self._due_s)
+        is_due = await self._until(self._next_s())
+        if stretch is None:
             self._due_s = self.clock.now()
-            return
-        self._due_s += step.duration_s
-        await self.clock.sleep_until(self._due_s)
-        for generation in self.scheduler.complete(step, self.clock.now()):
-            self._changed[generation].set()
+        elif is_due:
+            self._due_s = stretch.end_s
+            for generation in self.scheduler.complete():
+                if generation.is_looked_at:
+                    self._changed[generation].set()
 
-    async def _idle(self) -> None:
-        self._arrived.clear()
-        ready_s = self.scheduler.next_ready_s()
-        if ready_s is None:
-            await self._arrived.wait()
-        else:
-            await self.clock.sleep_until(ready_s)
+    def _next_s(self) -> float | None:
+        """Return when what is in progress ends, or else the head of the queue is ready."""
+        stretch = self.scheduler.stretch
+        return self.scheduler.next_ready_s() if stretch is None else stretch.end_s
+
+    async def _until(self, moment_s: float | None) -> bool:
+        """Return True at a moment, False as soon as another one is to be waited for."""
+        woken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._woken = woken
+        self._awaited_s = moment_s
+        timer = None if moment_s is None else self.clock.call_at(moment_s, partial(self._wake, is_due=True))
+        try:
+            return await woken
+        finally:
+            self._woken = None
+            if timer is not None:
+                timer.cancel()
+
+    def _look_anew(self) -> None:
+        """Let `run` wait for another moment if that is the next now."""
+        if self._woken is not None and self._next_s() != self._awaited_s:
+            self._wake(is_due=False)
+
+    def _wake(self, *, is_due: bool) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(is_due)

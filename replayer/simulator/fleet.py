@@ -92,7 +92,7 @@ class Fleet:
 
 def _cost(replica: Replica, generations: Sequence[Generation]) -> tuple[float, int]:
     """Return what a request would cost on a replica, in blocks, and how many calls are there already."""
-    scheduler = replica.engine.scheduler
+    scheduler = replica.engine.at_this_moment()
     to_compute, in_use = scheduler.tokens_to_compute(), scheduler.blocks_in_use()
     for generation in generations:
         found, held = scheduler.found(generation)

@@ -47,22 +47,36 @@ class ModelledBackend:
 
     def _generation(self, exchange: Exchange) -> Generation:
         prompt_ids = unpacked(exchange.prompt)
+        if not len(prompt_ids):
+            raise Refusal("the prompt is empty", param="prompt")
         check_room(len(prompt_ids), exchange.output_tokens, context_tokens=self._context_tokens)
         answer = random_ids(ModelRequest(prompt_ids, seed=self._seed), exchange.output_tokens)
-        return Generation(prompt_ids, answer, "length")
+        return Generation(prompt_ids, answer, "length", awaited=exchange.awaited_tokens)
 
     async def _generate(self, exchange: Exchange, generation: Generation) -> None:
         exchange.answered_s = exchange.sent_s
         replica = self._fleet.replica_for([generation])
-        async with (
-            asyncio.timeout(self._timeout_s) as silence,
-            aclosing(replica.engine.generate([generation])) as progress,
-        ):
-            async for _, first, end in progress:
-                silence.reschedule(None)
-                exchange.output_ids += generation.output_ids[first:end].tolist()
-                exchange.note_tokens(end - first, generation.token_times_s[end - 1])
+        try:
+            async with (
+                asyncio.timeout(self._timeout_s) as silence,
+                aclosing(replica.engine.generate([generation])) as progress,
+            ):
+                async for _ in progress:
+                    silence.reschedule(None)
+                    _note_tokens(exchange, generation)
+        finally:
+            _note_tokens(exchange, generation)
         exchange.prompt_tokens = len(generation.prompt_ids)
         exchange.completion_tokens = generation.generated
         exchange.cached_tokens = generation.cached_tokens
         replica.latencies.observe(generation)
+
+
+def _note_tokens(exchange: Exchange, generation: Generation) -> None:
+    """Let the exchange have all tokens that there are, as if each had come in an event of its own."""
+    times_s, noted = generation.token_times_s, len(exchange.output_ids)
+    for end in (1, len(times_s)):
+        if noted < end <= len(times_s):
+            exchange.output_ids += generation.output_ids[noted:end].tolist()
+            exchange.note_tokens(end - noted, times_s[end - 1])
+            exchange.token_events = noted = end

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -43,11 +43,13 @@ class ModelledClock:
     """The time of the modelled loop that is running, which all engines in it share."""
 
     def __init__(self) -> None:
-        self.now = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
+        self.now = loop.time
+        self._call_at = loop.call_at
 
-    async def sleep_until(self, moment_s: float) -> None:
-        """Return at `moment_s`, or after one turn of the loop if that is past."""
-        await asyncio.sleep(max(moment_s - self.now(), 0.0))
+    def call_at(self, moment_s: float, act: Callable[[], None]) -> asyncio.Handle:
+        """Let `act` be called at a moment."""
+        return self._call_at(moment_s, act)
 
 
 class _JumpingSelector(selectors.DefaultSelector):

@@ -154,7 +154,7 @@ class Simulator:
         return web.json_response({"version": __version__})
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
-        engines = [(replica.engine.scheduler, replica.latencies) for replica in self.fleet.replicas]
+        engines = [(replica.engine.at_this_moment(), replica.latencies) for replica in self.fleet.replicas]
         text = metrics.render(engines, self.options.model)
         return web.Response(body=text.encode(), headers={"content-type": metrics.CONTENT_TYPE})
 

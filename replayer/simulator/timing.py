@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rotoscope.traces.errors import UnusableInput
 
@@ -55,6 +58,15 @@ class Timing:
         seconds += max(self.prefill_step_s if prefill else 0.0, self._decode_s(len(contexts)) if contexts else 0.0)
         return seconds + self.decode_context_s * sum(contexts)
 
+    def decode_steps_s(self, steps: int, *, sequences: int, context_tokens: int) -> NDArray[np.float64]:
+        """Return how long each of some steps in a row lasts, in which these sequences get a token each and nothing else.
+
+        `context_tokens` is the sum of their lengths at first. To the last bit what `step_s` gives step by step.
+        """
+        contexts = context_tokens + sequences * np.arange(steps, dtype=np.float64)
+        durations_s: NDArray[np.float64] = self._decode_s(sequences) + self.decode_context_s * contexts
+        return durations_s
+
     def _prefill_s(self, before: int, fresh: int) -> float:
         pairs = fresh * before + fresh * (fresh - 1) // 2
         return fresh / self.prefill_tokens_per_s + self.prefill_attention_s * pairs
@@ -75,37 +87,30 @@ class Clock(Protocol):
         """Return modelled seconds since some start."""
         ...
 
-    async def sleep_until(self, moment_s: float) -> None:
-        """Return at `moment_s`, or after one turn of the event loop if that is past."""
+    def call_at(self, moment_s: float, act: Callable[[], None]) -> asyncio.Handle:
+        """Let the running event loop call `act` at a moment, or in its next turn if that is past."""
         ...
 
 
 class ScaledClock:
     """Modelled time that passes `speed` times as fast as real time."""
 
-    def __init__(
-        self,
-        speed: float = 1.0,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, speed: float = 1.0, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._speed = speed
         self._monotonic = monotonic
-        self._sleep = sleep
         self._start_s = monotonic()
 
     def now(self) -> float:
         """Return modelled seconds since the clock was made."""
         return (self._monotonic() - self._start_s) * self._speed
 
-    async def sleep_until(self, moment_s: float) -> None:
-        """Sleep the real time that is left until a modelled moment."""
-        await self._sleep(max(moment_s - self.now(), 0.0) / self._speed)
+    def call_at(self, moment_s: float, act: Callable[[], None]) -> asyncio.Handle:
+        """Let `act` be called after the real time that is left until a modelled moment."""
+        return asyncio.get_running_loop().call_later(max(moment_s - self.now(), 0.0) / self._speed, act)
 
 
 class JumpingClock:
-    """Modelled time that never waits: sleeping jumps to the moment asked for."""
+    """Modelled time that never waits: asking for a moment jumps there."""
 
     def __init__(self) -> None:
         self._now_s = 0.0
@@ -114,10 +119,10 @@ class JumpingClock:
         """Return the moment last jumped to."""
         return self._now_s
 
-    async def sleep_until(self, moment_s: float) -> None:
-        """Jump there and let the other tasks have their turn."""
+    def call_at(self, moment_s: float, act: Callable[[], None]) -> asyncio.Handle:
+        """Jump there and let `act` be called when the other tasks have had their turn."""
         self._now_s = max(self._now_s, moment_s)
-        await asyncio.sleep(0)
+        return asyncio.get_running_loop().call_soon(act)
 
 
 def speed_of(text: str) -> float:

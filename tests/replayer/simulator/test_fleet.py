@@ -43,8 +43,8 @@ def finish(fleet: Fleet) -> None:
     """Let all replicas compute what they have."""
     for replica in fleet.replicas:
         scheduler = replica.engine.scheduler
-        while (step := scheduler.next_step(0.0)) is not None:
-            scheduler.complete(step, 0.0)
+        while scheduler.next_stretch(0.0) is not None:
+            scheduler.complete()
 
 
 def serve(fleet: Fleet, generations: Sequence[Generation]) -> Iterator[int]:
@@ -115,16 +115,15 @@ def test_kv_counts_a_prefix_that_running_calls_hold_as_no_further_load() -> None
     first, second = (replica.engine.scheduler for replica in fleet.replicas)
     for scheduler in (first, second):
         scheduler.submit(make_generation(320), 0.0)
-        while (step := scheduler.next_step(0.0)) is not None:
-            scheduler.complete(step, 0.0)
+        while scheduler.next_stretch(0.0) is not None:
+            scheduler.complete()
     # both have the prefix; the second one's is in use by a call, the first has another call of the same size
     for scheduler, start in ((first, 50_000), (second, 0)):
         call = make_generation(320, 100, first=start)
         scheduler.submit(call, 0.0)
         while not call.decoding or not call.generated:
-            step = scheduler.next_step(0.0)
-            assert step is not None
-            scheduler.complete(step, 0.0)
+            assert scheduler.next_stretch(0.0) is not None
+            scheduler.complete()
 
     assert send(fleet, make_generation(321)) == 1
 
@@ -157,8 +156,8 @@ def test_one_replica_hits_what_it_hits_without_a_router(requests: list[tuple[int
     assert set(serve(fleet, calls())) <= {0}
     for call in calls():
         alone.submit(call, 0.0)
-        while (step := alone.next_step(0.0)) is not None:
-            alone.complete(step, 0.0)
+        while alone.next_stretch(0.0) is not None:
+            alone.complete()
 
     assert fleet.replicas[0].engine.scheduler.counts == alone.counts
 
@@ -174,7 +173,7 @@ def test_all_outputs_of_a_request_go_to_one_replica() -> None:
 @in_event_loop
 async def test_an_engine_that_fails_stops_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = make_fleet("round-robin")
-    monkeypatch.setattr(fleet.replicas[1].engine.scheduler, "next_step", lambda now_s: 1 / 0)
+    monkeypatch.setattr(fleet.replicas[1].engine.scheduler, "next_stretch", lambda now_s, start_s: 1 / 0)
     running = asyncio.create_task(fleet.run())
 
     with pytest.raises(ExceptionGroup, match="unhandled errors"):

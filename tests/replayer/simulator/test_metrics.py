@@ -40,7 +40,7 @@ def test_running_waiting_and_usage_are_those_of_the_moment() -> None:
     for first in (0, 500):
         prompt = np.arange(first, first + 150, dtype=np.uint32)
         scheduler.submit(Generation(prompt, np.arange(10, dtype=np.uint32)), 0.0)
-    scheduler.next_step(0.0)
+    scheduler.next_stretch(0.0)
 
     text = text_of(scheduler)
 
@@ -73,7 +73,7 @@ def test_each_replica_has_its_own_series_which_readers_sum_and_of_gauges_take_th
     schedulers = make_scheduler(), make_scheduler()
     for rank, scheduler in enumerate(schedulers):
         scheduler.submit(Generation(np.arange(150 + 160 * rank, dtype=np.uint32), np.arange(10, dtype=np.uint32)), 0.0)
-        scheduler.next_step(0.0)
+        scheduler.next_stretch(0.0)
     text = render([(scheduler, Latencies()) for scheduler in schedulers], "m")
 
     counted = read_metrics(text)

@@ -63,12 +63,13 @@ async def test_an_exchange_holds_times_ids_and_usage() -> None:
 async def test_who_listens_hears_of_tokens_at_their_time() -> None:
     heard: list[tuple[float, int, int]] = []
     async with running_fleet(SimulatorOptions(timing=TIMING, blocks=100)) as fleet:
-        exchange, loop = make_exchange(), asyncio.get_running_loop()
+        exchange, loop = make_exchange(output_tokens=6), asyncio.get_running_loop()
+        exchange.awaited_tokens = (2, 3)
         exchange.on_delivery = lambda tokens: heard.append((loop.time(), tokens, len(exchange.output_ids)))
         await backend_of(fleet).perform(exchange)
 
-    assert [time_s for time_s, _, _ in heard] == pytest.approx([1.5, 1.6, 1.7])
-    assert [(tokens, ids) for _, tokens, ids in heard] == [(1, 1), (2, 2), (3, 3)]
+    assert [time_s for time_s, _, _ in heard] == pytest.approx([1.5, 1.6, 1.7, 2.0])
+    assert [(tokens, ids) for _, tokens, ids in heard] == [(1, 1), (2, 2), (3, 3), (6, 6)]
 
 
 @in_jumping_loop

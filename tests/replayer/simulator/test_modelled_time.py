@@ -27,8 +27,10 @@ def test_who_sleeps_wakes_at_its_time_and_nobody_waits() -> None:
 def test_a_clock_tells_the_time_of_the_loop() -> None:
     async def work() -> tuple[float, float]:
         clock = ModelledClock()
-        await clock.sleep_until(10.0)
-        await clock.sleep_until(3.0)
+        for moment_s in (10.0, 3.0):
+            there = asyncio.Event()
+            clock.call_at(moment_s, there.set)
+            await there.wait()
         return clock.now(), asyncio.get_running_loop().time()
 
     assert run_modelled(work()) == (10.0, 10.0)

@@ -39,15 +39,23 @@ def make_generation(prompt: TokenIds | int = 50, output: TokenIds | int = 3, *, 
 def run(scheduler: Scheduler, now_s: float = 0.0) -> float:
     """Take steps until there is nothing left to do; return when that is."""
     while True:
-        step = scheduler.next_step(now_s)
-        if step is not None:
-            now_s += step.duration_s
-            scheduler.complete(step, now_s)
+        stretch = scheduler.next_stretch(now_s)
+        if stretch is not None:
+            now_s = stretch.end_s
+            scheduler.complete()
         elif (ready_s := scheduler.next_ready_s()) is not None:
             assert ready_s > now_s, "a call waits although nobody runs"
             now_s = ready_s
         else:
             return now_s
+
+
+def take(scheduler: Scheduler, now_s: float = 0.0) -> float:
+    """Take what is next and return when it is done."""
+    stretch = scheduler.next_stretch(now_s)
+    assert stretch is not None
+    scheduler.complete()
+    return stretch.end_s
 
 
 def test_a_call_alone_is_prefilled_and_then_decodes() -> None:
@@ -200,12 +208,10 @@ def test_one_call_after_another_hits_the_realised_optimum(world: World, profile:
 def test_a_prompt_can_be_found_while_its_call_still_decodes() -> None:
     scheduler, first, second = make_scheduler(), make_generation(50, 30), make_generation(60, 1)
     scheduler.submit(first, 0.0)
-    step = scheduler.next_step(0.0)
-    assert step is not None
-    scheduler.complete(step, step.duration_s)
-    scheduler.submit(second, step.duration_s)
+    now_s = take(scheduler)
+    scheduler.submit(second, now_s)
 
-    scheduler.next_step(step.duration_s)
+    scheduler.next_stretch(now_s)
 
     assert second.cached_tokens == 50
 
@@ -223,17 +229,14 @@ def test_two_equal_prompts_at_once_are_both_computed() -> None:
 def test_cancelling_frees_slot_and_blocks_at_once_and_keeps_what_was_computed() -> None:
     scheduler, call = make_scheduler(max_batch=1), make_generation(150, 5)
     scheduler.submit(call, 0.0)
-    step = scheduler.next_step(0.0)
-    assert step is not None
-    scheduler.complete(step, 0.1)
-    step = scheduler.next_step(0.1)
-    assert step is not None
+    now_s = take(scheduler)
+    scheduler.next_stretch(now_s)
 
-    scheduler.cancel(call)
+    scheduler.cancel(call, now_s + 0.01)
 
     assert scheduler.running == []
     assert scheduler.cache.held == 0
-    assert scheduler.complete(step, 0.2) == []
+    assert scheduler.complete() == []
     assert call.generated == 0
     assert scheduler.counts.ended["abort"] == 1
     again = make_generation(150, 1)
@@ -247,7 +250,7 @@ def test_cancelling_in_the_queue_leaves_it() -> None:
     scheduler.submit(first, 0.0)
     scheduler.submit(second, 0.0)
 
-    scheduler.cancel(second)
+    scheduler.cancel(second, 0.0)
 
     run(scheduler)
     assert second.generated == 0
@@ -259,7 +262,7 @@ def test_cancelling_what_has_finished_does_nothing() -> None:
     scheduler.submit(call, 0.0)
     run(scheduler)
 
-    scheduler.cancel(call)
+    scheduler.cancel(call, 1.0)
 
     assert scheduler.counts.ended == {"stop": 1, "length": 0, "abort": 0}
 
@@ -267,7 +270,7 @@ def test_cancelling_what_has_finished_does_nothing() -> None:
 def test_what_is_left_to_compute_and_in_use_is_that_of_running_and_waiting_calls() -> None:
     scheduler = make_scheduler(max_batch=1, profile="vllm")
     scheduler.submit(make_generation(64, 100), 0.0)
-    run_until_first_token(scheduler)
+    take(scheduler)
     assert (scheduler.tokens_to_compute(), scheduler.blocks_in_use()) == (0, 5)  # 65 tokens, not the 164 reserved
 
     scheduler.submit(make_generation(100, 100), 0.0)  # the first 64 of its tokens are there
@@ -275,12 +278,6 @@ def test_what_is_left_to_compute_and_in_use_is_that_of_running_and_waiting_calls
 
     assert scheduler.tokens_to_compute() == 36 + 100
     assert scheduler.blocks_in_use() == 5 + 7 + 7
-
-
-def run_until_first_token(scheduler: Scheduler) -> None:
-    step = scheduler.next_step(0.0)
-    assert step is not None
-    assert scheduler.complete(step, 0.0)
 
 
 def test_what_a_call_would_find_is_what_it_finds() -> None:
@@ -304,7 +301,7 @@ def test_of_what_a_call_would_find_the_blocks_of_running_calls_are_told() -> Non
     scheduler.submit(make_generation(100, 1), 0.0)
     run(scheduler)
     scheduler.submit(make_generation(50, 5), 0.0)
-    scheduler.next_step(0.0)
+    scheduler.next_stretch(0.0)
 
     assert scheduler.found(make_generation(100, 1)) == (6, 3)
 
@@ -321,15 +318,14 @@ def test_whatever_comes_and_goes_every_call_ends_and_nothing_stays_held(
         if scheduler.blocks_needed(len(call.prompt) + len(output)) <= blocks:
             calls.append(Generation(np.array(call.prompt, np.uint32), output))
             scheduler.submit(calls[-1], 0.0)
-        step = scheduler.next_step(0.0) if data.draw(st.booleans()) else None
+        stretch = scheduler.next_stretch(0.0) if data.draw(st.booleans()) else None
+        decoding = sum(each.decoding for each in scheduler.running)
         if calls and data.draw(st.integers(0, 5)) == 0:
-            scheduler.cancel(data.draw(st.sampled_from(calls)))
-        if step is not None:
+            scheduler.cancel(data.draw(st.sampled_from(calls)), 0.0)
+        if stretch is not None:
             assert len(scheduler.running) <= max_batch
-            assert sum(fresh for _, fresh in step.prefill) + len(step.decode) <= max(
-                timing.step_tokens, len(step.decode) + 1
-            )
-            scheduler.complete(step, 0.0)
+            assert sum(fresh for _, fresh in stretch.prefill) + decoding <= max(timing.step_tokens, decoding + 1)
+            scheduler.complete()
 
     run(scheduler)
 

@@ -5,8 +5,15 @@ import asyncio
 import pytest
 from event_loops import in_jumping_loop
 
-from rotoscope.replayer.simulator.timing import JumpingClock, ScaledClock, Timing, clock_of_speed, speed_of
+from rotoscope.replayer.simulator.timing import Clock, JumpingClock, ScaledClock, Timing, clock_of_speed, speed_of
 from rotoscope.traces.errors import UnusableInput
+
+
+async def sleep_until(clock: Clock, moment_s: float) -> None:
+    there = asyncio.Event()
+    clock.call_at(moment_s, there.set)
+    await there.wait()
+
 
 TIMING = Timing(prefill_tokens_per_s=1000.0, decode_step_s=((1, 0.010), (4, 0.016), (8, 0.040)))
 
@@ -69,7 +76,7 @@ async def test_scaled_time_passes_so_many_times_as_fast() -> None:
     loop = asyncio.get_running_loop()
     clock = ScaledClock(20.0, monotonic=loop.time)
 
-    await clock.sleep_until(10.0)
+    await sleep_until(clock, 10.0)
 
     assert clock.now() == pytest.approx(10.0)
     assert loop.time() == pytest.approx(0.5)
@@ -81,7 +88,7 @@ async def test_what_is_past_is_not_waited_for() -> None:
     clock = ScaledClock(1.0, monotonic=loop.time)
     await asyncio.sleep(3.0)
 
-    await clock.sleep_until(2.0)
+    await sleep_until(clock, 2.0)
 
     assert loop.time() == pytest.approx(3.0)
 
@@ -90,8 +97,8 @@ async def test_what_is_past_is_not_waited_for() -> None:
 async def test_jumping_takes_no_time() -> None:
     clock = JumpingClock()
 
-    await clock.sleep_until(1000.0)
-    await clock.sleep_until(10.0)
+    await sleep_until(clock, 1000.0)
+    await sleep_until(clock, 10.0)
 
     assert clock.now() == 1000.0
     assert asyncio.get_running_loop().time() == 0.0
