@@ -19,6 +19,7 @@ from rotoscope.replayer.gpu_telemetry.readings import GpuSource
 from rotoscope.replayer.gpu_telemetry.series import gpu_series_of
 from rotoscope.replayer.interruption import until_interrupted
 from rotoscope.replayer.lanes import Lanes, Progress
+from rotoscope.replayer.load.order import order_of
 from rotoscope.replayer.load.plan import LoadPlan, plan_load
 from rotoscope.replayer.load.warm_up import Times, Warmed, warm_up
 from rotoscope.replayer.notes import Notes, Say
@@ -261,6 +262,7 @@ class _Run:
             series=self._series,
             gpus=self._gpus,
             meter=self._target.meter,
+            order=order_of(self._work.load, self._work.parts, lanes.requests),
             warm_up=self._warmed.told if self._warmed else None,
         )
         for text in (*_findings_of_tokens(self._plan), *findings(summary)):

@@ -14,6 +14,7 @@ from rotoscope.replayer.goodput import Goodput, goodput_of
 from rotoscope.replayer.gpu_telemetry.rows import gpu_findings
 from rotoscope.replayer.gpu_telemetry.series import GpuSeries
 from rotoscope.replayer.gpu_telemetry.totals import GpuTotals, gpu_totals_of
+from rotoscope.replayer.load.order import Order
 from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.preflight import NO_CACHED
@@ -136,6 +137,8 @@ class Summary:
     window: Window | None
     cache: Cache
     client: ClientLoad = field(default_factory=ClientLoad)
+    order: Order | None = None
+    """How far the order of requests is from the planned one; None in a closed loop."""
     warm_up: WarmUp | None = None
     """What was preloaded; None where nothing was to be."""
     goodput: Goodput | None = None
@@ -189,6 +192,7 @@ def summarise(
     series: ServerSeries | None = None,
     gpus: GpuSeries | None = None,
     meter: ClientMeter | None = None,
+    order: Order | None = None,
     warm_up: WarmUp | None = None,
 ) -> Summary:
     """Summarise a run; `optimal_tokens` is the realised optimum of each request.
@@ -243,6 +247,7 @@ def summarise(
         client=client_load(
             session_lag_s=session_lag_s, request_lag_s=_distribution(requests, lambda one: one.lag_s), meter=meter
         ),
+        order=order,
         warm_up=warm_up,
         goodput=goodput_of(setup, requests, steady),
         counted=_counted(counted),

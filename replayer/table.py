@@ -33,6 +33,11 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
         yield "warm-up", f"{summary.warm_up.tokens:,} tokens", _preloaded(summary.warm_up)
     yield "sessions", _counts(summary.sessions), f"of {_what(setup)}, {_load(setup)}{_end(summary)}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
+    if summary.order:
+        inverted = (
+            f"{summary.order.inverted:,} of {summary.order.pairs:,} pairs of sessions' requests were sent in another"
+        )
+        yield "  in order", f"{1 - summary.order.share:.4f}", inverted
     yield from _cache_rows(
         summary.cache, summary.counted, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block"
     )

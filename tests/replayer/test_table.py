@@ -7,6 +7,7 @@ from replay_doubles import make_request_result, make_session_result, make_setup
 from rotoscope.replayer.chat_template import ChatTemplate
 from rotoscope.replayer.goodput import goodput_of
 from rotoscope.replayer.limits import Limits
+from rotoscope.replayer.load.order import Order
 from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.summary import Counted, Summary, summarise
@@ -201,3 +202,11 @@ def test_what_an_open_loop_offered_stands_below_what_was_done() -> None:
 
 def test_a_closed_loop_has_no_such_rows() -> None:
     assert not {"  offered", "  server"} & {name for name, _, _ in outcome_rows(summary_of([REQUEST], SESSIONS))}
+
+
+def test_the_order_of_requests_stands_with_what_it_is() -> None:
+    summary = replace(summary_of([REQUEST], SESSIONS), order=Order(4000, 1000, 0.25))
+
+    rows = {name.strip(): (value, meaning) for name, value, meaning in outcome_rows(summary)}
+
+    assert rows["in order"] == ("0.7500", "1,000 of 4,000 pairs of sessions' requests were sent in another")
