@@ -20,11 +20,11 @@ from rotoscope.replayer.prompting import Prompting
 from rotoscope.replayer.rendering import TOKEN_ARRAYS
 from rotoscope.replayer.server import server_of_card
 from rotoscope.replayer.server_metrics.counts import Growth, ServerMetrics, growth
-from rotoscope.replayer.server_metrics.families import read_metrics
+from rotoscope.replayer.server_metrics.series import Source
 from rotoscope.replayer.setup import choose_profile, choose_vocabulary
-from rotoscope.replayer.simulator import metrics
 from rotoscope.replayer.simulator.fleet import Fleet
 from rotoscope.replayer.simulator.modelled_backend import ModelledBackend
+from rotoscope.replayer.simulator.modelled_metrics import told
 from rotoscope.replayer.simulator.modelled_time import ModelledClock, run_modelled
 from rotoscope.replayer.simulator.server import SimulatorOptions, fleet_of, model_card
 from rotoscope.replayer.summary import Summary
@@ -61,6 +61,7 @@ async def _replay(
     server = replace(server_of_card(simulator.model, card), version=__version__)
     check_context(work.calls(), server, notes)
     async with _running(fleet_of(simulator, ModelledClock)) as fleet:
+        counted = _CountedInside(fleet)
         target = Target(
             server=server,
             api=_API,
@@ -73,7 +74,8 @@ async def _replay(
                 tell=notes.hear,
             ),
             profile=choose_profile(options, server),
-            counted=_CountedInside(fleet, simulator.model),
+            counted=counted,
+            source=counted.source,
             meter=None,
         )
         return await perform_run(work, target, options, notes=notes, say=say, watch=watch)
@@ -91,23 +93,22 @@ async def _running(fleet: Fleet) -> AsyncIterator[Fleet]:
 
 
 class _CountedInside:
-    """What the engines have counted, read as it would be of a server's metrics."""
+    """What the engines have counted, as it would be told by a server's metrics."""
 
-    def __init__(self, fleet: Fleet, model: str) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._model = model
-        self._start = self._metrics()
+        self.source = Source(self._metrics(), self._read)
 
     async def begin(self, *, expected_tokens: int) -> None:
         """Count from here on."""
-        self._start = self._metrics()
+        self.source.start = self._metrics()
 
     async def growth(self, *, expected_tokens: int = 0) -> Growth | None:
         """Return what was counted since the run began."""
-        return growth(self._start, self._metrics())
+        return growth(self.source.start, self._metrics())
+
+    async def _read(self) -> ServerMetrics | None:
+        return self._metrics()
 
     def _metrics(self) -> ServerMetrics:
-        engines = [(replica.engine.at_this_moment(), replica.latencies) for replica in self._fleet.replicas]
-        found = read_metrics(metrics.render(engines, self._model))
-        assert found is not None
-        return found
+        return told([(replica.engine.at_this_moment(), replica.latencies) for replica in self._fleet.replicas])

@@ -49,10 +49,10 @@ class Results:
     """In the order in which they ended."""
     sessions: tuple[SessionResult, ...]
     """Likewise."""
-    server: tuple[ServerSample, ...]
+    server: tuple[ServerSample, ...] = ()
     """In the order of time; none of a server without metrics, or of an older version, which has no timeline either."""
-    timeline: tuple[Bin, ...]
-    gpus: tuple[GpuSample, ...]
+    timeline: tuple[Bin, ...] = ()
+    gpus: tuple[GpuSample, ...] = ()
     """Likewise in the order of time, of all GPUs."""
 
 

@@ -6,7 +6,7 @@ more than ten intervals apart there is a gap, about which nothing is said.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Protocol
@@ -35,7 +35,8 @@ def counted(samples: Sequence[Timed], name: str, stretch: Interval) -> float | N
 
 def level_of(samples: Sequence[Timed], name: str, stretch: Interval) -> Level | None:
     """Return what the gauge of this name was over the stretch, each sample for the time that is nearest to it."""
-    told = [(sample.at_s, value) for sample in samples if (value := getattr(sample, name)) is not None]
+    near = _near(samples, stretch)
+    told = [(sample.at_s, value) for sample in near if (value := getattr(sample, name)) is not None]
     edges = [stretch.start_s, *((one + next_one) / 2 for (one, _), (next_one, _) in pairwise(told)), stretch.end_s]
     return level(
         [
@@ -45,13 +46,24 @@ def level_of(samples: Sequence[Timed], name: str, stretch: Interval) -> Level | 
     )
 
 
+def _near(samples: Sequence[Timed], stretch: Interval) -> Sequence[Timed]:
+    """Return the samples that say something about the stretch, and perhaps some more."""
+    reach_s = _reach_s(2 * stretch.end_s)
+    first = bisect_left(samples, stretch.start_s - reach_s, key=_at_s)
+    return samples[first : bisect_right(samples, stretch.end_s + reach_s, key=_at_s)]
+
+
+def _at_s(sample: Timed) -> float:
+    return sample.at_s
+
+
 def _reach_s(at_s: float) -> float:
     return interval_s(at_s) * _LONGEST_GAP / 2
 
 
 def _value_at(samples: Sequence[Timed], name: str, at_s: float) -> float | None:
     """Return a counter at a moment, between the samples around it."""
-    after = min(bisect_left(samples, at_s, key=lambda sample: sample.at_s), len(samples) - 1)
+    after = min(bisect_left(samples, at_s, key=_at_s), len(samples) - 1)
     if after < 0:
         return None
     before = after if samples[after].at_s <= at_s else max(after - 1, 0)

@@ -88,3 +88,20 @@ def test_a_gap_counts_for_nobody() -> None:
 def test_a_gauge_that_is_not_told_has_no_level() -> None:
     assert level_of(running_of((0.5, None)), "running", Interval(0.0, 1.0)) is None
     assert level_of([], "running", Interval(0.0, 1.0)) is None
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 30.0), st.integers(0, 9)), min_size=1, max_size=30), st.floats(0.0, 200.0))
+def test_a_level_of_all_time_is_that_of_its_halves(steps: list[tuple[float, int]], split_s: float) -> None:
+    at_s, samples = 0.0, []
+    for step_s, value in steps:
+        at_s += step_s
+        samples += running_of((at_s, float(value)))
+    halves = [Interval(0.0, split_s), Interval(split_s, 1000.0)]
+
+    whole = level_of(samples, "running", Interval(0.0, 1000.0))
+    parts = [level for half in halves if (level := level_of(samples, "running", half)) is not None]
+
+    assert whole is not None
+    assert max(part.max for part in parts) == whole.max
+    assert min(part.mean for part in parts) <= whole.mean + 1e-9
+    assert max(part.mean for part in parts) >= whole.mean - 1e-9
