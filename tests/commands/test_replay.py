@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from mooncake_files import lines, row
 from rotoscope.cli import main
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
-from rotoscope.traces.corpus import CorpusName
+from rotoscope.traces.corpus import CorpusName, Member, write_manifest
 from rotoscope.traces.formats import open_traces
 from rotoscope.traces.publish import PublishOptions, publish
 
@@ -133,6 +134,25 @@ def test_a_mix_gives_paths_their_weights(run: Run) -> None:
     assert summary["requests"]["planned"] == summary["requests"]["ok"] == 2 * 2 + 6
     assert (wrong.code, wrong.out) == (2, "")
     assert "a weight for each of the 1 paths, not 2" in wrong.err
+
+
+def test_corpora_in_folders_are_mixed_by_their_weights(run: Run) -> None:
+    for name, traces in (("a", 3), ("b", 2)):
+        files = [f"{number}.trace.json" for number in range(traces)]
+        Path(name).mkdir()
+        for file in files:
+            save(make_trace(turns=1), Path(name) / file)
+        members = [Member(name=file, trace=make_trace(turns=1), start_ms=10.0) for file in files]
+        write_manifest(Path(name), zip(files, members, strict=True))
+    with completions_in_a_thread(perfect) as server:
+        ended = run("a", "b", "--url", server.url, "--mix", "3:1", "--sessions", "8", "--json")
+        clockless = run("a", "b", "--url", server.url, "--arrivals", "recorded")
+
+    assert json.loads(ended.out)["setup"]["traces"] == 5
+    sessions = [json.loads(line) for line in Path("results/replay-1/sessions.jsonl").read_text().splitlines()]
+    assert Counter(one["trace"] for one in sessions) == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1}
+    assert (clockless.code, clockless.out) == (2, "")
+    assert "no common clock" in clockless.err
 
 
 def test_a_fixed_shape_takes_the_place_of_paths(run: Run) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.load.arrivals import Arrivals
+from rotoscope.replayer.load.fixed import Shape
 from rotoscope.replayer.modelled_run import replay_modelled
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
@@ -16,6 +18,7 @@ from rotoscope.replayer.schedule import NO_GAPS, Gaps
 from rotoscope.replayer.simulator.server import SimulatorOptions, running_simulator
 from rotoscope.replayer.simulator.timing import Timing
 from rotoscope.replayer.summary import Summary
+from rotoscope.replayer.window import Window
 from rotoscope.testing import make_call, make_trace, trace_of
 from rotoscope.traces import Prefix, Trace, UnusableInput, Wait
 from rotoscope.traces.formats.recognise import open_traces
@@ -29,6 +32,28 @@ TIMING = Timing(
 def modelled(traces: list[Trace], folder: Path, simulator: SimulatorOptions | None = None, **options: Any) -> Summary:
     given: dict[str, Any] = {"gaps": NO_GAPS, "folder": folder, "salt": "s"} | options
     return replay_modelled(traces, ReplayOptions(**given), simulator or SimulatorOptions(timing=TIMING))
+
+
+def test_an_open_loop_that_one_engine_cannot_keep_up_with_is_overloaded_and_two_can(tmp_path: Path) -> None:
+    """An engine takes one request at a time and 0.147 s for each: 24,500 an hour."""
+
+    def loop(name: str, replicas: int) -> Window:
+        simulator = SimulatorOptions(timing=TIMING, max_batch=1, replicas=replicas)
+        shape, constant = Shape(50, 10), Arrivals.parse("constant")
+        options = {"fixed": shape, "rate_per_h": 36_000.0, "arrivals": constant, "sessions": 300}
+        window = modelled([shape.trace()], tmp_path / name, simulator, **options).window
+        assert window is not None
+        assert window.open_loop is not None
+        assert window.open_loop.offered_per_h_per_gpu == pytest.approx(36_000.0, rel=1e-4)
+        return window
+
+    one, two = loop("one", 1), loop("two", 2)
+
+    assert one.open_loop is not None
+    assert two.open_loop is not None
+    assert (one.open_loop.overloaded, two.open_loop.overloaded) == (True, False)
+    assert two.jobs_per_h_per_gpu == pytest.approx(36_000.0, rel=1e-3)
+    assert one.whole_jobs_per_h_per_gpu == pytest.approx(3600 / two.mean_job_latency_s, rel=0.02)
 
 
 def over_http(traces: list[Trace], folder: Path, simulator: SimulatorOptions, **options: Any) -> Summary:

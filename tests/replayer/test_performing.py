@@ -9,6 +9,9 @@ import pytest
 from event_loops import in_jumping_loop
 from replay_doubles import VOCABULARY, VirtualServer
 
+from rotoscope.replayer.load.arrivals import Arrivals
+from rotoscope.replayer.load.fixed import Shape
+from rotoscope.replayer.load.order import Order
 from rotoscope.replayer.notes import Notes
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
@@ -102,6 +105,25 @@ async def test_what_is_preloaded_comes_before_the_run_and_is_told_apart(tmp_path
     assert summary.cache.optimal_tokens == 80
     written = json.loads((tmp_path / "summary.json").read_text())
     assert written["warm_up"] == {"prefixes": 1, "tokens": 40, "times": 2, "failed": 0}
+
+
+@in_jumping_loop
+async def test_an_open_loop_on_a_server_without_limits_gives_the_rate_that_was_offered(tmp_path: Path) -> None:
+    """Each answer takes 30 s, and a session starts every five."""
+    options: dict[str, Any] = {"fixed": Shape(50, 30), "rate_per_h": 720.0, "arrivals": Arrivals.parse("constant")}
+
+    summary = await performed([Shape(50, 30).trace()], tmp_path, sessions=120, **options)
+
+    assert summary.window is not None
+    loop = summary.window.open_loop
+    assert loop is not None
+    assert (summary.window.opens_s, summary.window.closes_s) == pytest.approx((30.0, 595.0), abs=1e-3)
+    assert loop.offered_per_h_per_gpu == pytest.approx(720.0)
+    assert summary.window.jobs_per_h_per_gpu == pytest.approx(720.0)
+    assert summary.window.jobs_per_h_per_user == pytest.approx(120.0)
+    assert loop.mean_in_flight == pytest.approx(6.0)
+    assert loop.overloaded is False
+    assert summary.order == Order(120 * 119 // 2, 0, 0.0)
 
 
 @in_jumping_loop
