@@ -12,6 +12,7 @@ from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE
 from rotoscope.replayer.sweep.folder import SweepFolder
 from rotoscope.replayer.sweep.places import Perform
 from rotoscope.replayer.sweep.plan import Point, SweepPlan
+from rotoscope.replayer.sweep.plots import has_matplotlib, hit_rate_svg, pareto_svg
 from rotoscope.replayer.sweep.rows import Measured, rows_of
 from rotoscope.replayer.sweep.tabular import WITHOUT_PARQUET, csv_bytes, parquet_bytes
 from rotoscope.traces.errors import RunFailed
@@ -21,6 +22,9 @@ FORMAT_VERSION = 1
 PLAN_FILE = "sweep.json"
 CSV_FILE = "sweep.csv"
 PARQUET_FILE = "sweep.parquet"
+PARETO_FILE = "pareto.svg"
+HIT_RATE_FILE = "hit_rate.svg"
+WITHOUT_PLOTS = "no pictures: pip install 'rotoscope[plots]' and call it again"
 MOST_FAILURES_IN_A_ROW = 3
 """Points without a result, after which the rest is not tried."""
 
@@ -124,12 +128,28 @@ class _Sweep:
         ]
 
     def _write(self) -> None:
-        rows = rows_of(self._measured())
-        if not rows:
+        measured = self._measured()
+        if not measured:
             return
+        rows = rows_of(measured)
         self._folder.write(CSV_FILE, csv_bytes(rows))
-        data = parquet_bytes(rows)
-        if data is not None:
-            self._folder.write(PARQUET_FILE, data)
-        elif len(rows) == len(self._plan.points()):
-            self._say(WITHOUT_PARQUET)
+        parquet = parquet_bytes(rows)
+        if parquet is not None:
+            self._folder.write(PARQUET_FILE, parquet)
+        if len(rows) == len(self._plan.points()):
+            if parquet is None:
+                self._say(WITHOUT_PARQUET)
+            self._draw(measured)
+
+    def _draw(self, measured: list[Measured]) -> None:
+        """Draw what has been measured, at the end: it takes a second."""
+        if not has_matplotlib():
+            self._say(WITHOUT_PLOTS)
+            return
+        settings = [name for name, values in self._plan.settings.items() if len(values) > 1]
+        for file, picture in (
+            (PARETO_FILE, pareto_svg(measured, settings)),
+            (HIT_RATE_FILE, hit_rate_svg(measured, settings)),
+        ):
+            if picture is not None:
+                self._folder.write(file, picture)
