@@ -48,6 +48,11 @@ class EventReader:
         del self._rest[:end]
         return events
 
+    @property
+    def is_between_events(self) -> bool:
+        """Whether all bytes so far belong to whole events."""
+        return not self._rest and not self._skip_newline
+
     def rest(self) -> bytes:
         """Return a last event that lacks its blank line, where the stream ended."""
         return self.whole(BORDER) if self._rest else b""

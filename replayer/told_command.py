@@ -13,7 +13,7 @@ from typing import Any
 from rotoscope.replayer.load.arrivals import POISSON
 from rotoscope.replayer.options import ReplayOptions
 
-NOT_TOLD = frozenset({"url", "model", "tokenizer", "api_key", "folder", "salt", "corpus"})
+NOT_TOLD = frozenset({"url", "model", "tokenizer", "api_key", "folder", "salt", "corpus", "dcgm"})
 """Options that say where something is, belong to somebody, or stand in the setup in a form of their own."""
 
 _START = "rotoscope replay"

@@ -40,8 +40,8 @@ class Answer:
         self._reader = EventReader()
         self._events_left = 4 * exchange.output_tokens + 64
         self._skim: Skim | None = None
-        self._puts_off = False
-        """Whether events may wait to be read, because nobody asks when which of them came."""
+        self._sought: re.Pattern[bytes] | None = None
+        """Shows that more than reasoning comes; None once it has, and where nobody can tell."""
         self._mark = b""
         """The skim's, as this server writes it."""
         self._put_off: list[bytes] = []
@@ -60,7 +60,7 @@ class Answer:
         Raises AnswerFailed for an error event, for no JSON and for an answer without an end, EndlessEvent for an event
         without one.
         """
-        if self._puts_off and data.rfind(self._mark) > data.rfind(_EVENT):
+        if self._skim is not None and data.rfind(self._mark) > data.rfind(_EVENT) and self._may_wait(data):
             self._put(data, now)
             return True
         self._read_put_off()
@@ -149,8 +149,7 @@ class Answer:
         if last < 0:
             return start
         stop = events.index(BORDER, last) + len(BORDER)
-        sought = self._output_sought(skim)
-        if sought is not None and sought.search(events, start, stop):
+        if self._sought is not None and self._sought.search(events, start, stop):
             return start
         found: list[bytes] = skim.pattern.findall(events, start, stop)
         count = len(found)
@@ -201,11 +200,13 @@ class Answer:
         if skim is not None and self._exchange.on_delivery is None:
             self._mark = skim.mark if skim.mark in payload else skim.spaced
             self._skim = skim if self._mark in payload else None
-        self._puts_off = self._skim is not None and self._output_sought(self._skim) is None
+        self._sought = skim.output if skim is not None and self._exchange.first_output_s is None else None
 
-    def _output_sought(self, skim: Skim) -> re.Pattern[bytes] | None:
-        """Return what shows that more than reasoning comes, while nothing else has come."""
-        return skim.output if self._exchange.first_output_s is None else None
+    def _may_wait(self, data: bytes) -> bool:
+        """Return whether nobody asks when which part of this came: not while the first that is no reasoning is awaited."""
+        if self._sought is None:
+            return True
+        return data.endswith(BORDER) and self._reader.is_between_events and not self._sought.search(data)
 
     def _take_finish_reason(self, reason: str) -> None:
         if reason in _GIVEN_UP:

@@ -47,6 +47,5 @@ def _reasoning(delta: Event) -> list[str]:
     return pieces(value)
 
 
-_OUTPUT = re.compile(rb'"(?:content|refusal)": ?"(?!")')
-"""Calls of tools are never skimmed."""
+_OUTPUT = re.compile(rb'"(?:content|refusal)": ?"(?!")|"tool_calls": ?\[(?!\])')
 _SKIM = Skim(GOES_ON, re.compile(rb'"delta": ?(' + FLAT_OBJECT + rb")"), _read_deltas, output=_OUTPUT)

@@ -83,6 +83,16 @@ def test_an_event_without_its_blank_line_is_the_rest() -> None:
     assert payloads(reader.rest()) == []
 
 
+@pytest.mark.parametrize(
+    ("data", "is_between"), [(b"data: 1\n\n", True), (b"data: 1\n", False), (b"data: 1\r\n\r", False), (b"", True)]
+)
+def test_it_is_known_whether_an_event_has_begun(data: bytes, is_between: bool) -> None:
+    reader = EventReader()
+    reader.feed(data)
+
+    assert reader.is_between_events == is_between
+
+
 def test_an_event_without_end_is_refused() -> None:
     reader = EventReader()
     reader.feed(b"x" * stream.LONGEST_EVENT_BYTES)

@@ -373,6 +373,18 @@ def test_the_first_output_comes_behind_the_reasoning(
     assert exchange.token_events == 60
 
 
+@pytest.mark.parametrize(("dialect", "delta", "output"), FIRST_OUTPUT)
+def test_the_first_output_comes_with_the_end_of_its_event(dialect: Dialect, delta: Deltas, output: Deltas) -> None:
+    before = [framed(event) for event in [*dialect.starts, *(delta("w") for _ in range(3))]]
+    event = framed(output("w"))
+    behind = [framed(event) for event in [delta("w"), *dialect.ends(5)]]
+
+    for cut in range(1, len(event)):
+        exchange = read(dialect, *before, event[:cut], event[cut:], *behind)
+
+        assert exchange.first_output_s == len(before) + 1
+
+
 @given(st.data())
 def test_the_first_output_has_its_time_however_the_answer_is_cut(data: st.DataObject) -> None:
     dialect, delta, output = data.draw(st.sampled_from(FIRST_OUTPUT))
