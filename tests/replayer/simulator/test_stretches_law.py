@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from token_worlds import World, worlds
@@ -168,3 +169,17 @@ def test_a_long_answer_alone_takes_few_stretches() -> None:
 
     assert len(ends[0][0]) == 1000
     assert taken == 3
+
+
+@pytest.mark.parametrize(("later_s", "blocks"), [(0.0, 95), (0.2, 105)])
+def test_blocks_that_two_calls_come_to_share_make_room_for_who_waits_at_once(later_s: float, blocks: int) -> None:
+    engine = Engine(blocks, 0, 1, "token", 4, overhead_s=0.0037, step_tokens=2048)
+    alike = [Visit((5,) * 10, tuple(range(40)), arrives_s, None, ()) for arrives_s in (0.0, later_s)]
+    waiting = Visit((6,) * 20, (7,), 0.21, None, ())
+
+    ends, _, taken = perform(engine, [*alike, waiting], [], singly=False)
+    ends_singly, _, taken_singly = perform(engine, [*alike, waiting], [], singly=True)
+
+    assert ends == ends_singly
+    assert 0.25 < ends[2][1] < ends[0][0][-1]
+    assert taken < taken_singly
