@@ -123,3 +123,16 @@ def test_latencies_are_measured_from_arrival() -> None:
             "vllm:request_prefill_time_seconds": 1.0,
         }
     )
+
+
+def test_many_observations_are_counted_as_one_by_one() -> None:
+    seconds = np.array([0.0005, 0.001, 0.0011, 0.5, 80.0, 81.0, 0.02])
+    together, singly = Histogram(), Histogram()
+
+    together.add_all(seconds)
+    together.add_all(seconds[:0])
+    for one in seconds.tolist():
+        singly.add(one)
+
+    assert together.counts == singly.counts
+    assert together.sum_s == pytest.approx(singly.sum_s)
