@@ -92,6 +92,15 @@ def test_of_all_numbers_together_so_few_have_a_false_verdict() -> None:
     assert share <= 0.05
 
 
+def test_long_parts_that_agree_by_luck_do_not_count_alone() -> None:
+    changing = np.tile([1.0, -1.0], 20)[:, None]
+
+    spread = spread_of([means_of(np.zeros((40, 1)))], [means_of(changing)], sessions=40, in_flight=4, confidence=0.95)
+
+    assert spread.differences[0] == 0.0
+    assert spread.half_widths[0] > 0.3
+
+
 def test_spells_that_slow_neighbours_are_not_taken_for_chance_that_evens_out() -> None:
     share = false_verdicts(lambda random: spells(random, sessions=96, length=4), sessions=96, in_flight=4)
 
