@@ -28,6 +28,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rotoscope.traces import Trace
 
 SESSIONS = 10_000
 GAP_S = 50.0
@@ -98,7 +102,8 @@ def measured_replay(load: Load) -> dict[str, object]:
     from rotoscope.traces.formats.recognise import open_traces
 
     if load.traces:
-        traces, gaps = [one.trace for one in open_traces([load.traces])], Gaps(cap_s=load.gap_s)
+        traces = [one.trace for one in open_traces([load.traces])]
+        gaps = Gaps(scale=load.gap_s / mean_gap_s(traces))
     else:
         ms = 1000 * load.gap_s
         traces = [make_trace(turns=TURNS, isl=PROMPT_TOKENS, osl=OUTPUT_TOKENS, new=NEW_TOKENS, tool_ms=ms)]
@@ -137,6 +142,14 @@ def measured_replay(load: Load) -> dict[str, object]:
         "run_s": summary.duration_s,
         "wall_s": time.monotonic() - start_s,
     }
+
+
+def mean_gap_s(traces: Sequence[Trace]) -> float:
+    """Return the recorded time of tools and waits over the calls that come after others."""
+    from rotoscope.traces import ToolCall, Wait
+
+    waits_ms = sum(one.duration_ms for trace in traces for one in trace.events if isinstance(one, ToolCall | Wait))
+    return waits_ms / 1000 / sum(len([*trace.calls()]) - 1 for trace in traces)
 
 
 class Naive:
@@ -259,7 +272,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sessions", type=int, default=SESSIONS)
     parser.add_argument("--gap", type=float, default=GAP_S, help="seconds between an answer and the next request")
-    parser.add_argument("--traces", default="", help="traces to replay instead, their gaps capped at this time")
+    parser.add_argument("--traces", default="", help="traces to replay instead, their gaps scaled to that mean")
     parser.add_argument("--only", choices=("closed", "open", "naive"))
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--url", default="", help=argparse.SUPPRESS)
