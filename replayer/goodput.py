@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rotoscope.replayer import metrics
-from rotoscope.replayer.bootstrap import Bounds, ratio_interval
+from rotoscope.replayer.bootstrap import Bounds, share_interval
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.metrics import Interval
 from rotoscope.replayer.results import RequestResult
@@ -42,7 +42,7 @@ def goodput_of(setup: Setup, requests: Sequence[RequestResult], window: Interval
         good=len(good),
         ended=len(ended),
         share=len(good) / len(ended),
-        share_interval=ratio_interval(
+        share_interval=share_interval(
             [good_by_session[session] for session in ended_by_session], [*ended_by_session.values()], seed=setup.seed
         ),
         requests_per_s_per_gpu=metrics.requests_per_s_per_gpu(in_window, window, setup.gpus) if window else None,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from rotoscope.replayer import metrics
 from rotoscope.replayer.backlog import FEWEST_JOBS
-from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, ratio_interval
+from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, share_interval
 from rotoscope.replayer.client_load import ClientLoad, ClientMeter, client_findings, client_load
 from rotoscope.replayer.goodput import Goodput, goodput_of
 from rotoscope.replayer.gpu_telemetry.rows import gpu_findings
@@ -408,7 +408,7 @@ def _hit_rate_interval(answered: Sequence[RequestResult], *, seed: int) -> Bound
     for one in answered:
         cached[one.session] += one.cached_tokens or 0
         prompts[one.session] += isl(one)
-    return ratio_interval([cached[session] for session in prompts], [*prompts.values()], seed=seed)
+    return share_interval([cached[session] for session in prompts], [*prompts.values()], seed=seed)
 
 
 def _ttft_intervals(answered: Sequence[RequestResult], *, seed: int) -> tuple[Bounds | None, Bounds | None]:
