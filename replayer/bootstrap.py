@@ -47,6 +47,10 @@ class Bounds:
     low: float
     high: float
 
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
     def times(self, factor: float) -> Bounds:
         """Return the interval of the number times a factor above 0."""
         return Bounds(self.low * factor, self.high * factor)

@@ -10,8 +10,9 @@ from itertools import zip_longest
 
 from rotoscope.replayer.clock import Clock
 from rotoscope.replayer.exchange import Backend
-from rotoscope.replayer.load.plan import LoadPlan
+from rotoscope.replayer.load.plan import EndedBy, LoadPlan
 from rotoscope.replayer.measured import Place
+from rotoscope.replayer.precision import Precision
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import RequestResult, ResultsFolder, SessionResult, Status
 from rotoscope.replayer.sent import SentStreams
@@ -30,6 +31,8 @@ class Progress:
     sessions_running: int
     requests_ended: int
     requests_failed: int
+    half_width: float | None = None
+    """Of the interval of jobs/h, over jobs/h, by the sessions that have ended; None of few, and in an open loop."""
 
 
 class Lanes:
@@ -65,7 +68,10 @@ class Lanes:
         self.let_in = 0
         """Sessions."""
         self.in_flight_at_end = 0
-        """Of them those that ended after the planned duration, if there is one."""
+        """Of them those that ended after the time was up, or jobs/h known, if either ends the run."""
+        self.ended_by: EndedBy = load.ends_by
+        """Why no more were let in."""
+        self._precision = None if load.concurrency is None else Precision(load.until_ci, concurrency=load.concurrency)
         self.sent = SentStreams(plan)
         self.requests: list[RequestResult] = []
         self.sessions: list[SessionResult] = []
@@ -83,12 +89,13 @@ class Lanes:
         """Tell how far the run is."""
         return Progress(
             elapsed_s=self._elapsed_s(),
-            sessions=self._load.sessions if self._load.duration_s is None else self.let_in,
+            sessions=self.let_in if self._load.is_open_ended else self._load.sessions,
             sessions_ended=len(self.sessions),
             sessions_failed=self._failed_sessions,
             sessions_running=self._running,
             requests_ended=len(self.requests),
             requests_failed=self._failed_requests,
+            half_width=self._precision.half_width if self._precision else None,
         )
 
     async def _let_in(self, group: asyncio.TaskGroup) -> None:
@@ -96,7 +103,9 @@ class Lanes:
         places = _places(self._load.concurrency)
         for number, start_s in zip_longest(self._load.numbers, self._load.starts_s):
             await places.acquire()
-            if self._is_over(self._elapsed_s() if start_s is None else start_s):
+            end = self._end(self._elapsed_s() if start_s is None else start_s)
+            if end is not None:
+                self.ended_by = end
                 return
             if start_s is not None:
                 await self._until(start_s)
@@ -106,8 +115,12 @@ class Lanes:
     def _elapsed_s(self) -> float:
         return self._clock.now() - self._start_s
 
-    def _is_over(self, elapsed_s: float) -> bool:
-        return self._load.duration_s is not None and elapsed_s >= self._load.duration_s
+    def _end(self, elapsed_s: float) -> EndedBy | None:
+        """Return why no session is let in by now, if so it is."""
+        if self._precision is not None and self._precision.is_enough:
+            return "interval"
+        is_over = self._load.duration_s is not None and elapsed_s >= self._load.duration_s
+        return "duration" if is_over else None
 
     async def _until(self, start_s: float) -> None:
         left_s = start_s - self._elapsed_s()
@@ -155,9 +168,12 @@ class Lanes:
 
     def _note_session(self, result: SessionResult) -> None:
         self.sessions.append(result)
-        self.in_flight_at_end += self._is_over(self._elapsed_s())
+        self.in_flight_at_end += self._end(self._elapsed_s()) is not None
         self._failed_sessions += result.status == "failed"
         self._results.write_session(result)
+        if self._precision is not None and result.start_s is not None and result.status != "cancelled":
+            seconds = self._elapsed_s() - result.start_s if result.latency_s is None else result.latency_s
+            self._precision.add(is_job=result.status == "ok", seconds=seconds)
 
 
 def _places(concurrency: int | None) -> asyncio.Semaphore:

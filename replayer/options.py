@@ -54,6 +54,8 @@ class ReplayOptions:
     """Of all requests, where no recorded traces are performed; the trace is its own."""
     duration_s: float | None = None
     """After which no session is let in; those in flight end."""
+    until_ci: float | None = None
+    """Half of the interval of jobs/h, over jobs/h, from which on no session is let in; of a closed loop only."""
     concurrency: int | None = None
     """Sessions in flight; None is one, unless there is a rate."""
     rate_per_h: float | None = None
@@ -132,6 +134,11 @@ class ReplayOptions:
         return self.rate_per_h is not None or self.recorded_starts_s is not None
 
     @property
+    def has_no_end(self) -> bool:
+        """Whether it is not said how many sessions there are, nor for how long."""
+        return self.sessions is None and self.duration_s is None and self.until_ci is None
+
+    @property
     def arrivals_named(self) -> str | None:
         """How starts are spread in an open loop; None in a closed one."""
         if self.recorded_starts_s is not None:
@@ -143,7 +150,9 @@ class ReplayOptions:
             raise UnusableInput(f"the duration must be more than 0 seconds, not {self.duration_s}")
         if self.arrivals is not None and (self.rate_per_h is None or self.recorded_starts_s is not None):
             raise UnusableInput("arrivals are spread at a rate: give one")
-        if self.mix and self.sessions is None and self.duration_s is None:
+        if self.until_ci is not None and not 0 < self.until_ci < 1:
+            raise UnusableInput(f"a half-width must be more than 0 and less than 1, not {self.until_ci}")
+        if self.mix and self.has_no_end:
             raise UnusableInput("a mix performs traces as often as there are sessions: say how many, or for how long")
         if self.mix and self.recorded_starts_s is not None:
             raise UnusableInput("expected a mix or recorded starts, not both: these say which trace starts when")
@@ -155,3 +164,5 @@ class ReplayOptions:
             raise UnusableInput("expected planned starts or a concurrency, not both: in an open loop nobody waits")
         if self.ramp_s:
             raise UnusableInput("expected planned starts or a ramp, not both: in an open loop all are planned")
+        if self.until_ci is not None:
+            raise UnusableInput("until jobs/h is known only a closed loop runs: in an open one it is what arrives")

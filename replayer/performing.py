@@ -245,8 +245,8 @@ class _Run:
 
     def _sum_up(self, *, interrupted: bool, duration_s: float, counted: Growth | None = None) -> Summary:
         lanes = self._lanes
-        has_end = self._setup.duration_s is not None
-        planned = lanes.let_in if has_end else self._setup.sessions
+        may_end_early = self._work.load.is_open_ended
+        planned = lanes.let_in if may_end_early else self._setup.sessions
         summary = summarise(
             self._setup,
             requests=lanes.requests,
@@ -257,7 +257,8 @@ class _Run:
             without_ids=self._without_ids,
             interrupted=interrupted,
             duration_s=duration_s,
-            in_flight_at_end=lanes.in_flight_at_end if has_end else None,
+            ended_by="interruption" if interrupted else lanes.ended_by,
+            in_flight_at_end=lanes.in_flight_at_end if may_end_early else None,
             counted=counted,
             series=self._series,
             gpus=self._gpus,

@@ -35,6 +35,8 @@ def line_of(progress: Progress, requests_per_s: float) -> str:
     ]
     if progress.sessions_failed:
         parts.append(f"{progress.sessions_failed} sessions failed")
+    if progress.half_width is not None:
+        parts.append(f"jobs/h to {100 * progress.half_width:.1f} %")
     return f"{progress.elapsed_s:.0f} s  " + "  ".join(parts)
 
 

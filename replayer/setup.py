@@ -74,6 +74,8 @@ class Setup:
     """Weights of the paths that were given; None dealt all traces in turn."""
     duration_s: float | None = None
     """After which no session was let in."""
+    until_ci: float | None = None
+    """Half of the interval of jobs/h, over jobs/h, from which on no session was let in."""
     ramp_s: float = 0.0
     """Over which the first sessions started."""
     gaps: GapKind = "recorded"
@@ -146,6 +148,7 @@ def setup_of(
         fixed=options.fixed,
         mix=tuple(share.weight for share in options.mix) if options.mix else None,
         duration_s=options.duration_s,
+        until_ci=options.until_ci,
         ramp_s=options.ramp_s,
         gaps=options.gaps.kind,
         gap_scale=options.gaps.scale,

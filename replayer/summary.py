@@ -15,6 +15,7 @@ from rotoscope.replayer.gpu_telemetry.rows import gpu_findings
 from rotoscope.replayer.gpu_telemetry.series import GpuSeries
 from rotoscope.replayer.gpu_telemetry.totals import GpuTotals, gpu_totals_of
 from rotoscope.replayer.load.order import Order
+from rotoscope.replayer.load.plan import EndedBy
 from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.metrics import Distribution, Interval
 from rotoscope.replayer.preflight import NO_CACHED
@@ -91,8 +92,10 @@ class Summary:
     setup: Setup
     interrupted: bool
     duration_s: float
+    ended_by: EndedBy = "sessions"
+    """Why no more sessions were let in."""
     in_flight_at_end: int | None
-    """Sessions that were still there when no more were let in; None where all were."""
+    """Sessions that were still there when no more were let in; None where all were to be."""
     sessions: Counts
     requests: Counts
     failures: dict[str, int]
@@ -187,6 +190,7 @@ def summarise(
     without_ids: int,
     interrupted: bool,
     duration_s: float,
+    ended_by: EndedBy = "sessions",
     in_flight_at_end: int | None = None,
     counted: Growth | None = None,
     series: ServerSeries | None = None,
@@ -211,6 +215,7 @@ def summarise(
         setup=setup,
         interrupted=interrupted,
         duration_s=round(duration_s, 6),
+        ended_by=ended_by,
         in_flight_at_end=in_flight_at_end,
         sessions=_counts(
             [one.status for one in sessions], setup.sessions if planned_sessions is None else planned_sessions
@@ -289,6 +294,10 @@ def findings(summary: Summary) -> Iterator[str]:
     yield from _overload(summary.window)
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
+    if setup.until_ci is not None and summary.ended_by not in ("interval", "interruption"):
+        half_width = summary.window.jobs_per_h_per_gpu_half_width if summary.window else None
+        known = "not known" if half_width is None else f"known to {100 * half_width:.1f} %"
+        yield f"jobs/h is {known}, not to {100 * setup.until_ci:g} %: give more --sessions or a longer --duration"
     yield from client_findings(summary.client, session_lag_s=summary.schedule_lag_s)
     if summary.isl_error:
         off = f"{summary.isl_error.mean:,.1f} off on average, {summary.isl_error.max:,.0f} at most"

@@ -119,7 +119,13 @@ def _load(setup: Setup) -> str:
 def _end(summary: Summary) -> str:
     if summary.in_flight_at_end is None:
         return ""
-    return f", {summary.in_flight_at_end} in flight after {summary.setup.duration_s:,g} s"
+    match summary.ended_by:
+        case "interval":
+            return f", {summary.in_flight_at_end} in flight when jobs/h was known"
+        case "duration":
+            return f", {summary.in_flight_at_end} in flight after {summary.setup.duration_s:,g} s"
+        case _:
+            return ""
 
 
 def _cache_rows(cache: Cache, counted: Counted | None, profile: str) -> Iterator[Row]:

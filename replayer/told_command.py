@@ -54,6 +54,7 @@ _OPTIONS = (
     _Option("mix", "--mix", rf"{_NUMBER}(?::{_NUMBER})*", lambda mix: ":".join(_number(share.weight) for share in mix)),
     _Option("fixed", "--fixed", rf"{_COUNT}:{_COUNT}"),
     _Option("duration_s", "--duration", _NUMBER, _number),
+    _Option("until_ci", "--until-ci", rf"{_NUMBER}%", lambda share: f"{_number(round(100 * share, 9))}%"),
     _Option("concurrency", "--concurrency", _COUNT),
     _Option("rate_per_h", "--rate", rf"{_NUMBER}/h", lambda rate: f"{_number(rate)}/h"),
     _Option(

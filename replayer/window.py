@@ -45,6 +45,8 @@ class Window:
     jobs_per_h_per_user_interval: Bounds | None
     jobs_per_h_per_gpu: float
     jobs_per_h_per_gpu_interval: Bounds | None
+    jobs_per_h_per_gpu_half_width: float | None = None
+    """Half of the interval over the number."""
     whole_jobs: int
     """The field's rule: jobs that end in the window."""
     whole_jobs_per_h_per_gpu: float
@@ -70,6 +72,8 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
     failed = failed_times(sessions, requests)
     drawn = Sessions(done | failed, setup.seed, in_open_loop=setup.concurrency is None)
     intervals = _Intervals.of(window, jobs, drawn)
+    per_gpu = metrics.jobs_per_h_per_gpu(count, window, setup.gpus)
+    per_gpu_interval = _times(intervals.share, per_gpu)
     return Window(
         opens_s=window.start_s,
         closes_s=window.end_s,
@@ -78,8 +82,9 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         mean_job_latency_interval_s=intervals.latency_s,
         jobs_per_h_per_user=metrics.jobs_per_h_per_user(latency_s),
         jobs_per_h_per_user_interval=_times(intervals.jobs_per_s, SECONDS_PER_HOUR),
-        jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(count, window, setup.gpus),
-        jobs_per_h_per_gpu_interval=_times(intervals.share, metrics.jobs_per_h_per_gpu(count, window, setup.gpus)),
+        jobs_per_h_per_gpu=per_gpu,
+        jobs_per_h_per_gpu_interval=per_gpu_interval,
+        jobs_per_h_per_gpu_half_width=per_gpu_interval.half_width / per_gpu if per_gpu_interval and per_gpu else None,
         whole_jobs=whole,
         whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, setup.gpus),
         tokens=token_rates_of(window, requests, gpus=setup.gpus, sessions=drawn),

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
+from math import inf
+from typing import Literal, TypeAlias
 
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
 from rotoscope.replayer.load.draws import generator
@@ -16,7 +18,10 @@ from rotoscope.replayer.options import ReplayOptions
 from rotoscope.traces.errors import UnusableInput
 
 MOST_SESSIONS = 10_000
-"""Of a closed loop that has a duration instead of a number; prompts are told apart for so many."""
+"""Of a closed loop that has a duration or a precision instead of a number; prompts are told apart for so many."""
+
+EndedBy: TypeAlias = Literal["sessions", "duration", "interval", "interruption"]
+"""Why no more sessions were let in: there were no more, time was up, jobs/h was known, somebody wanted it so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +36,19 @@ class LoadPlan:
     """When the first sessions may start, from the start of the run, in order; the rest may once all these have."""
     duration_s: float | None = None
     """After which no session is let in; None lets all in."""
+    ends_by: EndedBy = "sessions"
+    """Why there are no more sessions, if nothing else ends the run before."""
+    until_ci: float | None = None
+    """Half-width of the interval of jobs/h, over jobs/h, from which on no session is let in."""
 
     @property
     def sessions(self) -> int:
         return len(self.numbers)
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether it may end before all its sessions were let in."""
+        return self.duration_s is not None or self.until_ci is not None
 
     @property
     def numbered(self) -> int:
@@ -44,8 +58,10 @@ class LoadPlan:
 
 def plan_load(options: ReplayOptions, *, traces: int) -> LoadPlan:
     """Return the plan of a replay of so many traces: each once, unless the options say how many or how long."""
-    if options.fixed and options.sessions is None and options.duration_s is None:
-        raise UnusableInput("requests of a fixed shape have no end of their own: give --sessions or --duration")
+    if options.fixed and options.has_no_end:
+        raise UnusableInput(
+            "requests of a fixed shape have no end of their own: give --sessions, --duration or --until-ci"
+        )
     plan = _plan_times(options, traces)
     return replace(plan, numbers=mixed(options.mix, plan.sessions)) if options.mix else plan
 
@@ -69,9 +85,9 @@ def _plan_times(options: ReplayOptions, traces: int) -> LoadPlan:
             duration_s=duration_s,
         )
     if sessions is None:
-        sessions = traces if duration_s is None else MOST_SESSIONS
+        sessions = traces if duration_s is None and options.until_ci is None else MOST_SESSIONS
     plan = closed_loop(sessions, options.concurrency or 1, ramp_s=options.ramp_s, seed=options.seed)
-    return replace(plan, duration_s=duration_s)
+    return replace(plan, duration_s=duration_s, until_ci=options.until_ci)
 
 
 def open_loop(
@@ -85,7 +101,13 @@ def open_loop(
     if duration_s is not None:
         times_s = takewhile(lambda time_s: time_s < duration_s, times_s)
     starts_s = tuple(times_s)
-    return LoadPlan(numbers=range(len(starts_s)), concurrency=None, starts_s=starts_s, duration_s=duration_s)
+    return LoadPlan(
+        numbers=range(len(starts_s)),
+        concurrency=None,
+        starts_s=starts_s,
+        duration_s=duration_s,
+        ends_by="sessions" if duration_s is None or len(starts_s) == sessions else "duration",
+    )
 
 
 def recorded_loop(
@@ -107,7 +129,13 @@ def recorded_loop(
         )
     end = len(starts_s) if duration_s is None else bisect_left(starts_s, duration_s)
     end = end if sessions is None else min(end, sessions)
-    return LoadPlan(numbers=numbers[:end], concurrency=None, starts_s=starts_s[:end], duration_s=duration_s)
+    return LoadPlan(
+        numbers=numbers[:end],
+        concurrency=None,
+        starts_s=starts_s[:end],
+        duration_s=duration_s,
+        ends_by="duration" if duration_s is not None and end < min(len(starts_s), sessions or inf) else "sessions",
+    )
 
 
 def closed_loop(sessions: int, concurrency: int, *, ramp_s: float, seed: int) -> LoadPlan:

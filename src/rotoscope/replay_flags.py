@@ -66,6 +66,13 @@ class ReplayFlags:
             metavar="TIMES",
         ),
     ] = None
+    until_ci: Annotated[
+        str | None,
+        typer.Option(
+            help="Let no session in once half the 95 % interval of jobs/h is this much of it, such as 5%.",
+            metavar="P%",
+        ),
+    ] = None
     ramp: Annotated[
         float, typer.Option(help="Seconds over which the first sessions start, at random times.", metavar="S", min=0)
     ] = 0.0
@@ -117,6 +124,7 @@ class ReplayFlags:
             from rotoscope.replayer.load.fixed import Shape
             from rotoscope.replayer.load.warm_up import parse_times
             from rotoscope.replayer.options import ReplayOptions
+            from rotoscope.replayer.precision import parse_half_width
             from rotoscope.replayer.schedule import Gaps, gap_kind
             from rotoscope.replayer.tokens import Vocabulary
 
@@ -129,6 +137,7 @@ class ReplayFlags:
             fixed=None if self.fixed is None else Shape.parse(self.fixed),
             duration_s=self.duration,
             warm_up=None if self.warm_up is None else parse_times(self.warm_up),
+            until_ci=None if self.until_ci is None else parse_half_width(self.until_ci),
             ramp_s=self.ramp,
             seed=self.seed,
             limits=None if self.goodput is None else Limits.parse(self.goodput),
