@@ -127,6 +127,9 @@ bench-experiments: ## repeat experiments on them: the cliffs of vLLM and llama-s
 	-@scripts/programs.sh dynamo $(VENV)-dynamo
 	PYTHONPATH=tests $(ENGINE_VENV)/bin/python -m benchmarks.experiments --vllm $(VENV)-vllm --dynamo $(VENV)-dynamo
 
+bench-sessions: environment ## hold 10,000 sessions in one process, beside a naive client; takes 16 minutes
+	$(python) -m benchmarks.many_sessions
+
 bench-aiperf: environment ## compare with AIPerf on the same server and traces, AIPerf in an environment of its own
 	@scripts/programs.sh aiperf $(AIPERF_VENV)
 	$(python) -m benchmarks.against_aiperf --aiperf $(AIPERF_VENV)

@@ -7,7 +7,7 @@ jobs/h of closed loops, in which every slot is always taken: of 100 jobs, and un
 Claim: intervals of 8 sessions or more hold the true mean at least 92 times of 100 where latencies are not more skewed than
 exponential ones, and so does jobs/h of runs that end with `--until-ci`.
 
-Run: python -m benchmarks.interval_coverage [TRIALS]
+Run: PYTHONPATH=. python benchmarks/interval_coverage.py [TRIALS]
 """
 
 from __future__ import annotations

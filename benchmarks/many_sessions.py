@@ -1,4 +1,4 @@
-"""Claim: one process holds 10,000 sessions that wait in gaps: at most 40 KB each, lags of 20 ms at most (p99).
+"""One process holds 10,000 sessions that wait in gaps: at most 40 KB each, lags of 20 ms at most (p99).
 
 Each session sends six requests with gaps of 50 s between them, so that nearly all of 10,000 sessions wait at any time and
 about 200 requests a second are sent, to a server in a process of its own that answers at once. In a closed loop the

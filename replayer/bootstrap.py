@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE_PERCENT = 95
+from rotoscope.replayer.student import CONFIDENCE_PERCENT, t_quantile
+
 RESAMPLES = 1_000
 FEWEST_SESSIONS = 2
 FEWEST_STUDENTISED = 8
 """Sessions below which a resample's standard error says too little; the percentile method is left."""
 _NORMAL = NormalDist()
-_Z = _NORMAL.inv_cdf((100 + CONFIDENCE_PERCENT) / 200)
 _TAILS_PERCENT = ((100 - CONFIDENCE_PERCENT) / 2, (100 + CONFIDENCE_PERCENT) / 2)
 _LARGEST_STRETCH = 3.0
 """How much wider than the percentile method's a bootstrap-t interval may be; of exponential latencies it is 1.6 times."""
@@ -108,21 +108,6 @@ def percentile_intervals(
     resamples = _resamples(len(names), len(values), seed=seed)
     found = np.concatenate([_percentiles(ordered, drawn.take(owners, axis=1), shares) for drawn in resamples])
     return tuple(_middle(column, sessions=len(names)) for column in found.T)
-
-
-def t_quantile(freedom: int) -> float:
-    """Return the quantile of Student's t for a 95 % interval, with so many degrees of freedom, at least 1.
-
-    Source: the expansion in Abramowitz and Stegun, 26.7.5; 1 % low at 2 degrees, exact to three places from 5 on.
-    """
-    z, n = _Z, freedom
-    return (
-        z
-        + (z**3 + z) / (4 * n)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
-        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * n**4)
-    )
 
 
 def _pairs(parts: Sequence[float], wholes: Sequence[float]) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from math import ceil, sqrt
 
-from rotoscope.replayer.bootstrap import t_quantile
+from rotoscope.replayer.student import t_quantile
 from rotoscope.traces.errors import UnusableInput
 
 FEWEST_SESSIONS = 20

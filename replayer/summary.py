@@ -296,8 +296,8 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
     if setup.until_ci is not None and summary.ended_by not in ("interval", "interruption"):
         half_width = summary.window.jobs_per_h_per_gpu_half_width if summary.window else None
-        known = "not known" if half_width is None else f"known to {100 * half_width:.1f} %"
-        yield f"jobs/h is {known}, not to {100 * setup.until_ci:g} %: give more --sessions or a longer --duration"
+        known = "" if half_width is None else f" but to {100 * half_width:.1f} %"
+        yield f"jobs/h is not known to {100 * setup.until_ci:g} %{known}: give more --sessions or a longer --duration"
     yield from client_findings(summary.client, session_lag_s=summary.schedule_lag_s)
     if summary.isl_error:
         off = f"{summary.isl_error.mean:,.1f} off on average, {summary.isl_error.max:,.0f} at most"

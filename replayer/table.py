@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from rotoscope.replayer.bootstrap import CONFIDENCE_PERCENT, Bounds
+from rotoscope.replayer.bootstrap import Bounds
 from rotoscope.replayer.goodput import Goodput
 from rotoscope.replayer.gpu_telemetry.rows import gpu_rows
 from rotoscope.replayer.load.warm_up import WarmUp
@@ -13,6 +13,7 @@ from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.server_rows import queueing_rows, server_rows, timeline_rows
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
+from rotoscope.replayer.student import CONFIDENCE_PERCENT
 from rotoscope.replayer.token_rates import TokenRates
 from rotoscope.replayer.window import OpenLoop, Window
 

@@ -19,7 +19,7 @@ from rotoscope.traces.errors import UnusableInput
 LOAD = frozenset(
     {
         *("corpus_sha256", "traces", "fixed", "mix", "sessions", "duration_s", "concurrency", "rate_per_h", "arrivals"),
-        *("ramp_s", "gaps", "gap_scale", "gap_cap_s", "seed"),
+        *("until_ci", "ramp_s", "gaps", "gap_scale", "gap_cap_s", "seed"),
     }
 )
 """Fields of a setup that say what was to be done and when; they must be equal."""

@@ -14,7 +14,6 @@ from rotoscope.replayer.bootstrap import (
     percentile_intervals,
     ratio_interval,
     share_interval,
-    t_quantile,
 )
 
 TRIALS = 200
@@ -126,11 +125,6 @@ def test_one_failed_session_among_others_that_are_alike_does_not_make_an_interva
 
     assert bounds is not None
     assert 0.07 < bounds.low < 0.095 <= bounds.high < 0.11
-
-
-@pytest.mark.parametrize(("freedom", "expected"), [(2, 4.303), (7, 2.365), (19, 2.093), (1000, 1.962)])
-def test_students_t_is_that_of_the_tables(freedom: int, expected: float) -> None:
-    assert t_quantile(freedom) == pytest.approx(expected, rel=0.01 if freedom < 5 else 0.001)
 
 
 def test_requests_of_a_session_depend_on_each_other_so_that_sessions_are_drawn_whole() -> None:

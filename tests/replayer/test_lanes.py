@@ -153,6 +153,42 @@ async def test_after_the_duration_nobody_is_let_in_and_who_is_there_ends(tmp_pat
     assert [one.status for one in lanes.sessions] == ["ok"] * 9
     assert max(one.admitted_s for one in lanes.sessions) == 20.0
     assert (lanes.let_in, lanes.in_flight_at_end, lanes.progress().sessions) == (9, 3, 9)
+    assert lanes.ended_by == "duration"
+
+
+@in_jumping_loop
+async def test_once_jobs_an_hour_are_known_nobody_is_let_in_and_who_is_there_ends(tmp_path: Path) -> None:
+    load = replace(closed_loop(100, 3, ramp_s=6.0, seed=1), until_ci=0.05)
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1, osl=10)], VirtualServer(), results, sessions=100, load=load)
+        await lanes.perform()
+
+    assert [one.status for one in lanes.sessions] == ["ok"] * 26  # the second look is at 24 of jobs that are all alike
+    assert lanes.ended_by == "interval"
+    assert (lanes.let_in, lanes.in_flight_at_end, lanes.progress().sessions) == (26, 2, 26)
+    assert lanes.progress().half_width == pytest.approx(0.0, abs=1e-6)
+
+
+@in_jumping_loop
+async def test_the_time_of_sessions_that_failed_counts_for_how_well_jobs_an_hour_are_known(tmp_path: Path) -> None:
+    load = replace(closed_loop(60, 3, ramp_s=0.0, seed=1), until_ci=0.05)
+    server = VirtualServer(fails=dict.fromkeys(range(0, 60, 4), (5, FailureKind.SERVER_ERROR)))
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1, osl=10)], server, results, sessions=60, load=load)
+        await lanes.perform()
+
+    assert (lanes.let_in, lanes.ended_by, lanes.in_flight_at_end) == (60, "sessions", 0)
+    assert lanes.progress().half_width == pytest.approx(0.11, abs=0.03)
+
+
+@in_jumping_loop
+async def test_an_open_loop_says_nothing_of_how_well_jobs_an_hour_are_known(tmp_path: Path) -> None:
+    load = open_loop(30, CONSTANT, rate_per_h=3600, seed=1)
+    with ResultsFolder.opened(tmp_path) as results:
+        lanes = lanes_of([make_trace(turns=1, osl=1)], VirtualServer(), results, sessions=30, load=load)
+        await lanes.perform()
+
+    assert lanes.progress().half_width is None
 
 
 @in_jumping_loop

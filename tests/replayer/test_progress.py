@@ -33,6 +33,15 @@ def test_progress_renews_one_line_and_leaves_nothing() -> None:
     ]
 
 
+def test_how_well_jobs_an_hour_are_known_is_shown_once_it_can_be_told() -> None:
+    out = io.StringIO()
+
+    with progress_line(out) as show:
+        show(replace(START, half_width=0.0731))
+
+    assert "0.0/s  jobs/h to 7.3 %" in out.getvalue()
+
+
 def test_failures_are_shown_when_there_are_some() -> None:
     out = io.StringIO()
 

@@ -144,6 +144,8 @@ def late(count: int, *, by_s: float) -> list[SessionResult]:
         ({"concurrency": 3}, "takes at least 6 sessions"),
         ({"sessions": []}, "no rates: no job lies"),
         ({"gpus_assumed": True}, "give --gpus"),
+        ({"until_ci": 0.05}, "jobs/h is not known to 5 % but to 0.0 %: give more --sessions"),
+        ({"until_ci": 0.05, "sessions": []}, "jobs/h is not known to 5 %: give more --sessions"),
         ({"duration_s": 50.0}, "all 4 sessions ended before the duration was over: give more --sessions"),
         (OPEN_LOOP | {"sessions": late(4, by_s=100.0)}, "no rates: sessions take longer than half the time"),
         (OPEN_LOOP, "too few sessions to tell whether the server keeps up: 20 must"),

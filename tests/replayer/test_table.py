@@ -118,9 +118,18 @@ def test_numbers_stand_with_their_intervals_where_there_are_sessions_to_tell_the
 
 def test_of_a_duration_it_is_told_who_was_still_there() -> None:
     summary = summary_of([REQUEST], SESSIONS)
-    summary = replace(summary, in_flight_at_end=3, setup=replace(summary.setup, duration_s=1800.0))
+    setup = replace(summary.setup, duration_s=1800.0)
+    summary = replace(summary, in_flight_at_end=3, ended_by="duration", setup=setup)
 
     assert ("sessions", "2 of 2 done", "of 1 trace, concurrency 1, 3 in flight after 1,800 s") in list(
+        outcome_rows(summary)
+    )
+
+
+def test_of_a_run_until_jobs_an_hour_are_known_it_is_told_who_was_still_there() -> None:
+    summary = replace(summary_of([REQUEST], SESSIONS), in_flight_at_end=3, ended_by="interval")
+
+    assert ("sessions", "2 of 2 done", "of 1 trace, concurrency 1, 3 in flight when jobs/h was known") in list(
         outcome_rows(summary)
     )
 

@@ -71,6 +71,7 @@ def test_an_open_loop_holds_the_sessions_that_arrive_before_its_end(
 
     assert plan.starts_s == tuple(time_s for time_s in without_end if time_s < duration_s)
     assert plan.sessions == len(plan.starts_s)
+    assert plan.ends_by == ("sessions" if plan.sessions == sessions else "duration")
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,8 @@ def test_an_open_loop_holds_the_sessions_that_arrive_before_its_end(
         ({}, 7),
         ({"sessions": 20}, 20),
         ({"duration_s": 60.0}, MOST_SESSIONS),
+        ({"until_ci": 0.05}, MOST_SESSIONS),
+        ({"until_ci": 0.05, "sessions": 20}, 20),
         ({"duration_s": 60.0, "sessions": 20}, 20),
         ({"rate_per_h": 3600.0}, 7),
         ({"rate_per_h": 3600.0, "duration_s": 60.0, "arrivals": Arrivals.parse("constant")}, 60),
@@ -104,6 +107,8 @@ def test_recorded_sessions_come_as_recorded_up_to_their_number_and_the_end() -> 
     assert plan(sessions=10).starts_s == RECORDED_S[:10]
     assert plan(duration_s=10.0).starts_s == RECORDED_S[:10]
     assert plan(duration_s=10.0, sessions=3).numbers == (0, 1, 2)
+    ends = [plan(**given).ends_by for given in ({}, {"duration_s": 10.0}, {"duration_s": 10.0, "sessions": 3})]
+    assert ends == ["sessions", "duration", "sessions"]
     with pytest.raises(UnusableInput, match="100 sessions arrive in the time recorded"):
         plan(sessions=101)
 
