@@ -12,8 +12,8 @@ from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.metrics import Distribution
 from rotoscope.replayer.server_rows import queueing_rows, server_rows, timeline_rows
 from rotoscope.replayer.setup import Setup
-from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
 from rotoscope.replayer.student import CONFIDENCE_PERCENT
+from rotoscope.replayer.summary import Cache, Counted, Counts, Summary
 from rotoscope.replayer.token_rates import TokenRates
 from rotoscope.replayer.window import OpenLoop, Window
 

@@ -171,7 +171,7 @@ def test_a_fixed_shape_takes_the_place_of_paths(run: Run) -> None:
     [
         ([], "there is neither"),
         (["run.trace.json", "--fixed", "4:3"], "not both"),
-        (["--fixed", "4:3"], "give --sessions or --duration"),
+        (["--fixed", "4:3"], "give --sessions, --duration or --until-ci"),
         (["--fixed", "4:3", "--sessions", "2", "--mix", "1"], "leave out --mix"),
         (["--fixed", "4:3", "--arrivals", "recorded"], "do not say when they started"),
         (["--fixed", "4"], "such as 1024:256"),
