@@ -26,6 +26,7 @@ _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "rotoscope",
     "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -49,6 +49,19 @@ def parquet_bytes(rows: Sequence[Row]) -> bytes | None:
     return file.getvalue()
 
 
+def parquet_rows(data: bytes) -> list[dict[str, Value]] | None:
+    """Return the rows of a Parquet file, without what they have no value for; None where it cannot be read."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        return None
+    try:
+        rows = parquet.read_table(io.BytesIO(data)).to_pylist()
+    except (ArrowException, OSError, ValueError):
+        return None
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
 def _cell(value: Value | None) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 

@@ -61,6 +61,9 @@ class _Kinds:
         from rotoscope.replayer.result_files import RESULT_KINDS
 
         yield from RESULT_KINDS
+        from rotoscope.replayer.sweep.files import SWEEP_KINDS
+
+        yield from SWEEP_KINDS
 
 
 def _print(done: Audit, *, was_searched: bool, was_checked: bool) -> None:
