@@ -7,11 +7,13 @@ seen over HTTP beside the server's own times is missing: connections, JSON, a cl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from rotoscope import __version__
+from rotoscope.replayer.lanes import Progress
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import AUTO_API, ReplayOptions
 from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
@@ -32,6 +34,9 @@ from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Trace
 
 _API = "completions"
+_WATCH_INTERVAL_S = 10.0
+"""Modelled, between two looks at whether it is time to tell the progress."""
+_WATCH_PAUSE_S = 0.25
 
 
 def replay_modelled(
@@ -45,7 +50,7 @@ def replay_modelled(
     """Replay traces on engines with these options and return the summary, which is in the folder of results too.
 
     Times are modelled seconds. `speed`, `host` and `port` of the simulator have no meaning here, nor has what the replay
-    would ask a server over HTTP with.
+    would ask a server over HTTP with. `watch` takes the progress, four times a second of real time at most.
     """
     return run_modelled(_replay(traces, options, simulator, say=say, watch=watch))
 
@@ -53,8 +58,7 @@ def replay_modelled(
 async def _replay(
     traces: Sequence[Trace], options: ReplayOptions, simulator: SimulatorOptions, *, say: Say, watch: Watch | None
 ) -> Summary:
-    if options.api not in (AUTO_API, _API):
-        raise UnusableInput(f"a simulation takes token ids: leave --api {options.api} out")
+    _refuse_what_asks_servers(options)
     notes = Notes(say)
     work = work_of(traces, options, notes)
     card = model_card(simulator)
@@ -77,8 +81,32 @@ async def _replay(
             counted=counted,
             source=counted.source,
             meter=None,
+            watch_interval_s=_WATCH_INTERVAL_S,
         )
+        watch = None if watch is None else now_and_then(watch)
         return await perform_run(work, target, options, notes=notes, say=say, watch=watch)
+
+
+def _refuse_what_asks_servers(options: ReplayOptions) -> None:
+    if options.api not in (AUTO_API, _API):
+        raise UnusableInput(f"a simulation takes token ids: leave --api {options.api} out")
+    asking = {"model": options.model, "engine": options.engine, "tokenizer": options.tokenizer, "dcgm": options.dcgm}
+    for name, value in asking.items():
+        if value is not None:
+            raise UnusableInput(f"a simulation asks no server: leave --{name} out")
+
+
+def now_and_then(watch: Watch, *, monotonic: Callable[[], float] = time.monotonic) -> Watch:
+    """Return what watches four times a second of real time at most, and all that is over."""
+    next_s = monotonic()
+
+    def seldom(progress: Progress) -> None:
+        nonlocal next_s
+        if monotonic() >= next_s or progress.sessions_ended == progress.sessions:
+            next_s = monotonic() + _WATCH_PAUSE_S
+            watch(progress)
+
+    return seldom
 
 
 @asynccontextmanager

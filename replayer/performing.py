@@ -43,7 +43,6 @@ from rotoscope.traces.model import Call, Trace
 Watch: TypeAlias = Callable[[Progress], None]
 
 _NO_TEXT = "answers came whose tokens cannot be sent back as text: later prompts cannot take them up from the cache"
-_WATCH_INTERVAL_S = 0.25
 _ALL_AFTER = 1_000
 """Collections of what is new, of some 7,000 objects each, before the collector looks through everything."""
 
@@ -86,11 +85,13 @@ class Target:
     """Of the optimum."""
     counted: Counted
     meter: ClientMeter | None = None
+    """Measures this client; None where time is modelled."""
     source: Source | None = None
     """Of samples of the server over the run; None takes none."""
     gpus: GpuSource | None = None
     """Of samples of the GPUs behind it."""
-    """Measures this client; None where time is modelled."""
+    watch_interval_s: float = 0.25
+    """After which the progress is told anew."""
 
 
 def work_of(traces: Sequence[Trace], options: ReplayOptions, notes: Notes) -> Work:
@@ -200,7 +201,7 @@ class _Run:
             if self._gpus:
                 await self._gpus.begin()
             async with (
-                _watched(self._lanes, watch),
+                _watched(self._lanes, watch, interval_s=self._target.watch_interval_s),
                 _measured(self._target.meter),
                 sampling(self._series),
                 sampling(self._gpus),
@@ -327,12 +328,12 @@ def _measured(meter: ClientMeter | None) -> AbstractAsyncContextManager[None]:
 
 
 @asynccontextmanager
-async def _watched(lanes: Lanes, watch: Watch | None) -> AsyncIterator[None]:
+async def _watched(lanes: Lanes, watch: Watch | None, *, interval_s: float) -> AsyncIterator[None]:
     """Tell the progress now and then, and once at the end."""
     if watch is None:
         yield
         return
-    task = asyncio.create_task(_watch(lanes, watch))
+    task = asyncio.create_task(_watch(lanes, watch, interval_s=interval_s))
     try:
         yield
     finally:
@@ -340,7 +341,7 @@ async def _watched(lanes: Lanes, watch: Watch | None) -> AsyncIterator[None]:
         watch(lanes.progress())
 
 
-async def _watch(lanes: Lanes, watch: Watch) -> None:
+async def _watch(lanes: Lanes, watch: Watch, *, interval_s: float) -> None:
     while True:
         watch(lanes.progress())
-        await asyncio.sleep(_WATCH_INTERVAL_S)
+        await asyncio.sleep(interval_s)

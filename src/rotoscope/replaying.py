@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rotoscope.loading import loading
 
 if TYPE_CHECKING:
     from rotoscope.replayer.options import ReplayOptions
+    from rotoscope.replayer.performing import Watch
+    from rotoscope.replayer.simulator.server import SimulatorOptions
     from rotoscope.replayer.summary import Summary
     from rotoscope.traces.model import Trace
 
 
 def run_replay(traces: list[Trace], options: ReplayOptions) -> Summary:
-    """Replay traces and return the summary."""
+    """Replay traces against a server and return the summary."""
     with loading():
-        from rotoscope.replayer.progress import progress_line
         from rotoscope.replayer.run import replay
 
+    return _shown(lambda watch: replay(traces, options, say=say, watch=watch))
+
+
+def run_modelled_replay(traces: list[Trace], options: ReplayOptions, simulator: SimulatorOptions) -> Summary:
+    """Replay traces on the simulator in modelled time and return the summary."""
+    with loading():
+        from rotoscope.replayer.modelled_run import replay_modelled
+
+    return _shown(lambda watch: replay_modelled(traces, options, simulator, say=say, watch=watch))
+
+
+def _shown(run: Callable[[Watch | None], Summary]) -> Summary:
+    from rotoscope.replayer.progress import progress_line
+
     if not sys.stderr.isatty():
-        return replay(traces, options, say=say)
+        return run(None)
     with progress_line(sys.stderr) as show:
-        return replay(traces, options, say=say, watch=show)
+        return run(show)
 
 
 def say(text: str) -> None:

@@ -67,6 +67,24 @@ async def failing(request: web.Request, body: dict[str, Any]) -> web.StreamRespo
     return web.json_response({"error": {"message": "out of order"}}, status=500)
 
 
+def test_a_simulated_replay_needs_no_server_and_says_what_it_is(run: Run) -> None:
+    ended = run("run.trace.json", "--simulate", "--set", "blocks=1024", "--set", "max_batch=2", "--sessions", "8")
+
+    assert ended.code == 0
+    assert "simulated" in ended.out
+    assert "8 of 8 done" in ended.out
+    assert "measured on a simulator: its times are modelled" in ended.err
+    summary = json.loads(Path("results/replay-1/summary.json").read_text())
+    assert summary["setup"]["simulated"]
+
+
+def test_a_replay_is_of_a_server_or_of_a_simulation(run: Run) -> None:
+    ended = run("run.trace.json")
+
+    assert ended.code == 2
+    assert "expected --url of a server or --simulate" in ended.err
+
+
 def test_a_replay_prints_its_table_and_says_first_where_results_go(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
         ended = run("run.trace.json", "--url", server.url, "--sessions", "3")

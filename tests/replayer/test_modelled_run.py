@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from rotoscope.replayer.failures import FailureKind
+from rotoscope.replayer.lanes import Progress
 from rotoscope.replayer.load.arrivals import Arrivals
 from rotoscope.replayer.load.fixed import Shape
-from rotoscope.replayer.modelled_run import replay_modelled
+from rotoscope.replayer.modelled_run import now_and_then, replay_modelled
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import NO_GAPS, Gaps
@@ -163,3 +164,33 @@ def test_who_waits_for_a_first_token_longer_than_the_timeout_gives_up(tmp_path: 
 def test_an_api_of_messages_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match="leave --api chat out"):
         modelled([make_trace()], tmp_path, api="chat")
+
+
+@pytest.mark.parametrize("name", ["model", "dcgm"])
+def test_what_asks_servers_is_refused(name: str, tmp_path: Path) -> None:
+    asking: dict[str, Any] = {name: "x"}
+
+    with pytest.raises(UnusableInput, match=f"asks no server: leave --{name} out"):
+        modelled([make_trace()], tmp_path, **asking)
+
+
+def test_progress_is_told_now_and_then_in_real_time_and_at_the_end(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    given = ReplayOptions(gaps=Gaps(), folder=tmp_path, sessions=3)
+    trace = trace_of(make_call(0), Wait(duration_ms=3_600_000.0, kind="think"), make_call(1))
+
+    replay_modelled([trace], given, SimulatorOptions(), watch=told.append)
+
+    assert 2 <= len(told) < 100
+    assert (told[-1].sessions_ended, told[-1].requests_ended) == (3, 6)
+
+
+def test_who_watches_now_and_then_is_told_no_sooner_than_a_quarter_of_a_second_later() -> None:
+    told: list[float] = []
+    times_s = iter([0.0, 0.1, 0.1, 0.2, 0.3, 0.36, 0.36])
+    watch = now_and_then(lambda progress: told.append(progress.elapsed_s), monotonic=lambda: next(times_s))
+
+    for elapsed_s in (10.0, 20.0, 30.0, 40.0):
+        watch(Progress(elapsed_s, 2, 0, 0, 1, 0, 0))
+
+    assert told == [10.0, 40.0]

@@ -11,7 +11,8 @@ import typer
 from rotoscope.flags import with_flags
 from rotoscope.loading import loading
 from rotoscope.replay_flags import ReplayFlags, TracePaths
-from rotoscope.replaying import run_replay, say
+from rotoscope.replaying import run_modelled_replay, run_replay, say
+from rotoscope.simulate_flags import SetOne, Simulate, Url, simulator_given
 
 if TYPE_CHECKING:
     from rotoscope.replayer.summary import Summary
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 @with_flags
 def replay(
     paths: TracePaths,
-    url: Annotated[str, typer.Option(help="Server, with or without /v1.")],
+    url: Url = None,
+    simulate: Simulate = False,
+    settings: SetOne = None,
     sessions: Annotated[
         int | None,
         typer.Option(help="Sessions, to which the traces are dealt in turn; one a trace if not given.", min=1),
@@ -65,6 +68,7 @@ def replay(
         from rotoscope.replayer.load.recorded import recorded_starts_s
         from rotoscope.traces.formats.recognise import corpus_called
 
+    simulator = simulator_given(url=url, simulate=simulate, settings=settings or ())
     options = replace(
         flags.options(url),
         sessions=sessions,
@@ -78,7 +82,8 @@ def replay(
     options = replace(options, mix=shares, corpus=corpus_called(traces))
     if arrivals == "recorded":
         options = replace(options, recorded_starts_s=recorded_starts_s(traces))
-    summary = run_replay([opened.trace for opened in traces], options)
+    bare = [opened.trace for opened in traces]
+    summary = run_replay(bare, options) if simulator is None else run_modelled_replay(bare, options, simulator)
     _print(summary, as_json=as_json)
     raise typer.Exit(summary.exit_code)
 
