@@ -18,7 +18,7 @@ def queueing_rows(queueing: Queueing | None) -> Iterator[tuple[str, str, str]]:
     if queueing.told == "prefill":
         shares = "what is left of the TTFT beside the prefill that the server tells"
     yield "      queue", f"{queueing.job_queue_s:,.3f} s", shares
-    yield "      prefill", f"{queueing.job_prefill_s:,.3f} s", f"{queueing.request_prefill_s:,.3f} s a request"
+    yield "      prefill", f"{queueing.job_prefill_s:,.3f} s", "the rest"
 
 
 def server_rows(server: ServerSide) -> Iterator[tuple[str, str, str]]:

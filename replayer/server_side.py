@@ -89,7 +89,7 @@ def server_side_of(
         from_s=stretch.start_s,
         to_s=round(stretch.end_s, 6),
         usage=cache_use(looked, stretch, is_told=tells_cached(looked)),
-        samples=sum(stretch.start_s <= sample.at_s <= stretch.end_s for sample in samples),
+        samples=sum(stretch.start_s < sample.at_s <= stretch.end_s for sample in samples),
         missed=series.missed if series else 0,
         counters=_tiers(samples, stretch, series.source.start.unit) if series else None,
         kv_usage=level_of(samples, "kv_usage", stretch),

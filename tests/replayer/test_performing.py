@@ -188,6 +188,25 @@ async def test_the_server_is_looked_at_over_the_run_whatever_it_is(tmp_path: Pat
 
 
 @in_jumping_loop
+async def test_a_server_that_does_not_tell_how_it_is_delays_nobody(tmp_path: Path) -> None:
+    server = VirtualServer()
+
+    async def read() -> ServerMetrics | None:
+        if asyncio.get_running_loop().time() < 8.0:
+            await asyncio.Event().wait()
+        return None
+
+    source = Source(told_by(server), read)
+    silent = await performed([make_trace(turns=3)], tmp_path / "silent", source=source, sessions=4, concurrency=2)
+    untold = await performed([make_trace(turns=3)], tmp_path / "untold", sessions=4, concurrency=2)
+
+    assert silent.duration_s == untold.duration_s > 8.0
+    assert silent.job_latency_s == untold.job_latency_s
+    assert silent.server is not None
+    assert (silent.server.samples, silent.server.running) == (0, None)
+
+
+@in_jumping_loop
 async def test_a_run_that_is_cancelled_keeps_the_samples_that_it_has(tmp_path: Path) -> None:
     server = VirtualServer()
 
@@ -203,7 +222,7 @@ async def test_a_run_that_is_cancelled_keeps_the_samples_that_it_has(tmp_path: P
     with pytest.raises(asyncio.CancelledError):
         await run
     side = json.loads((tmp_path / "summary.json").read_text())["server"]
-    assert (side["over"], side["samples"], side["running"]["mean"]) == ("run", 8, 1.0)
+    assert (side["over"], side["samples"], side["running"]["mean"]) == ("run", 7, 1.0)
 
 
 @in_jumping_loop

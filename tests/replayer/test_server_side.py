@@ -67,7 +67,7 @@ def test_gauges_are_means_over_the_window_s_time() -> None:
     assert side.kv_usage is not None
     assert side.kv_usage.mean == pytest.approx(0.5)
     assert side.host_usage is None
-    assert (side.samples, side.missed) == (3, 0)
+    assert (side.samples, side.missed) == (2, 0)
 
 
 def test_the_batch_fill_is_mean_running_over_the_batch_that_is_given_or_else_told() -> None:
