@@ -77,7 +77,9 @@ def test_a_counter_that_is_not_told_now_and_then_counts_on() -> None:
     samples = gpu_of(300.0)
     samples[2] = GpuSample(at_s=2.0, gpu=0, power_w=300.0)
 
-    assert totals_of(series_of(samples), window=Interval(1.5, 3.5)).energy_j == 600.0
+    totals = totals_of(series_of(samples), window=Interval(1.5, 3.5))
+
+    assert (totals.energy_j, totals.energy_from) == (600.0, "counters")
 
 
 def test_without_a_window_the_whole_run_counts() -> None:
