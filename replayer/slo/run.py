@@ -101,7 +101,8 @@ def search(plan: SloPlan, options: ReplayOptions, *, folder: Path, perform: Perf
         folder, file=PLAN_FILE, format_name=FORMAT_NAME, version=FORMAT_VERSION, plan=plan.as_dict()
     )
     say(f"results go to {folder}")
-    return _Search(plan, options, folder=place, perform=perform, say=say).run()
+    with place.owned():
+        return _Search(plan, options, folder=place, perform=perform, say=say).run()
 
 
 class _Interrupted(Exception):

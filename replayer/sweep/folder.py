@@ -8,6 +8,8 @@ set-aside/POINT.N/      results of points that were interrupted; nothing is dele
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +52,16 @@ class SweepFolder:
                 write_whole(path / file, orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
             (path / POINTS).mkdir(exist_ok=True)
         return folder
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Keep others of our kind out of the folder: what one has in flight would look broken off to them."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            _lock(handle, self.path)
+            yield
+        finally:
+            os.close(handle)
 
     def place(self, name: str) -> Path:
         """Return where the results of a point are."""
@@ -103,6 +115,15 @@ def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> Iterator[str]
             yield from _differences(one, other)
         elif one != other:
             yield name
+
+
+def _lock(handle: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunFailed(f"another process is at work in {str(path)!r}: wait for its end") from None
+    except OSError:  # a file system without locks
+        return
 
 
 @contextmanager

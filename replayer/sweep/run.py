@@ -50,7 +50,8 @@ class Swept:
 
 
 def sweep(plan: SweepPlan, options: ReplayOptions, *, folder: Path, perform: Perform, say: Say) -> Swept:
-    """Run what has not ended yet of a plan; raise UnusableInput where the folder is another's.
+    """Run what has not ended yet of a plan; raise UnusableInput where the folder is another's,
+    RunFailed where somebody else is at work there.
 
     A point that leaves no result is told and the next one is tried.
     """
@@ -58,7 +59,8 @@ def sweep(plan: SweepPlan, options: ReplayOptions, *, folder: Path, perform: Per
         folder, file=PLAN_FILE, format_name=FORMAT_NAME, version=FORMAT_VERSION, plan=plan.as_dict()
     )
     say(f"results go to {folder}")
-    return _Sweep(plan, options, folder=place, perform=perform, say=say).run()
+    with place.owned():
+        return _Sweep(plan, options, folder=place, perform=perform, say=say).run()
 
 
 class _Sweep:

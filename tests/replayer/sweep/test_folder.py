@@ -97,3 +97,12 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(RunFailed, match="cannot write to"):
         opened(tmp_path / "file" / "sweep")
+
+
+def test_two_processes_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+
+    with one.owned(), pytest.raises(RunFailed, match="another process is at work"), other.owned():
+        pass
+    with other.owned():
+        pass
