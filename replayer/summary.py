@@ -284,7 +284,7 @@ def findings(summary: Summary) -> Iterator[str]:
     if summary.interrupted:
         yield "interrupted: no rates, because there is no steady-state window"
     elif setup.concurrency is None and summary.window is None:
-        yield "no rates: sessions take longer than half the time over which they arrive: let them arrive for longer"
+        yield "no rates: sessions take longer than half the time over which they arrive: let them arrive for longer, or at a lower rate"
     elif setup.concurrency is not None and summary.sessions.planned < 2 * setup.concurrency:
         yield f"no rates: a steady-state window takes at least {2 * setup.concurrency} sessions at this concurrency"
     elif summary.window is None:

@@ -35,9 +35,7 @@ def outcome_rows(summary: Summary) -> Iterator[Row]:
     yield "sessions", _counts(summary.sessions), f"of {_what(setup)}, {_load(setup)}{_end(summary)}"
     yield "requests", _counts(summary.requests), ", ".join(f"{n} {kind}" for kind, n in summary.failures.items())
     if summary.order:
-        inverted = (
-            f"{summary.order.inverted:,} of {summary.order.pairs:,} pairs of sessions' requests were sent in another"
-        )
+        inverted = f"{summary.order.inverted:,} of {summary.order.pairs:,} pairs of requests of different sessions were swapped"
         yield "  in order", f"{1 - summary.order.share:.4f}", inverted
     yield from _cache_rows(
         summary.cache, summary.counted, f"profile {setup.profile}, {_plural(setup.block_size, 'token')} a block"

@@ -77,6 +77,11 @@ def test_a_server_that_is_half_or_eight_tenths_loaded_is_hardly_ever_called_over
     assert overloads(0.8) <= 4
 
 
+def test_chance_is_hardly_ever_taken_for_an_overload_of_few_jobs() -> None:
+    assert overloads(0.5, count=50) <= 2
+    assert overloads(0.8, count=200) <= 6
+
+
 def test_a_server_that_gets_a_fifth_more_than_it_can_do_is_hardly_ever_missed() -> None:
     assert overloads(1.2) >= 90
 
@@ -95,6 +100,17 @@ def test_where_an_overloaded_server_makes_them_slow_the_window_is_the_second_hal
     jobs = one_by_one([5.0 * number for number in range(201)], [10.0] * 201)
 
     assert window_of(jobs) == Interval(500.0, 1000.0)
+
+
+def test_long_jobs_that_come_only_later_are_no_overload_where_they_get_no_longer() -> None:
+    latencies_s = [1.0 if number < 100 or number % 5 else 1000.0 for number in range(300)]
+
+    assert window_of(jobs_of([1.0 * number for number in range(300)], latencies_s)) is None
+
+
+def test_jobs_that_were_slow_from_the_start_leave_no_window_though_they_get_longer() -> None:
+    """Of such a run nobody can say whether it was still filling up."""
+    assert window_of(jobs_of([1.0 * n for n in range(100)], [60.0 + 0.5 * n for n in range(100)])) is None
 
 
 def test_long_jobs_among_short_ones_are_no_overload() -> None:

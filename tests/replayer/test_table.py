@@ -218,4 +218,4 @@ def test_the_order_of_requests_stands_with_what_it_is() -> None:
 
     rows = {name.strip(): (value, meaning) for name, value, meaning in outcome_rows(summary)}
 
-    assert rows["in order"] == ("0.7500", "1,000 of 4,000 pairs of sessions' requests were sent in another")
+    assert rows["in order"] == ("0.7500", "1,000 of 4,000 pairs of requests of different sessions were swapped")

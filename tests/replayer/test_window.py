@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from replay_doubles import make_request_result, make_session_result, make_setup
 
+from rotoscope.replayer.bootstrap import mean_interval
+from rotoscope.replayer.metrics import Interval, share_in_window
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.window import Window, window_of
 
@@ -84,3 +86,22 @@ def test_failures_lower_the_rate_and_widen_its_interval() -> None:
     assert bounds.low < window.jobs_per_h_per_gpu < bounds.high < 720.0
     assert window.jobs_per_h_per_gpu == pytest.approx(720 * 31 / 38)
     assert window.jobs_per_h_per_user == 360.0
+
+
+def test_an_open_loop_draws_sessions_and_not_their_seconds() -> None:
+    """How many come is fixed: what varies is how much of each lies in the window, however long they take."""
+    latencies_s = [1.0, 99.0] * 60
+    sessions = [make_session_result(number, latency_s=latency_s) for number, latency_s in enumerate(latencies_s)]
+    setup = make_setup(concurrency=None, rate_per_h=360.0, arrivals="constant", gpus=1, seed=4)
+
+    window = window_of(setup, sessions, [])
+
+    assert window is not None
+    times = [Interval(10.0 * number, 10.0 * number + one) for number, one in enumerate(latencies_s)]
+    shares = [share_in_window(time, Interval(window.opens_s, window.closes_s)) for time in times]
+    per_session = mean_interval(shares, seed=4)
+    assert per_session is not None
+    assert window.jobs_per_h_per_gpu_interval is not None
+    per_job = 3600 * 120 / (window.closes_s - window.opens_s)
+    assert window.jobs_per_h_per_gpu_interval.low == pytest.approx(per_session.low * per_job)
+    assert window.jobs_per_h_per_gpu_interval.high == pytest.approx(per_session.high * per_job)
