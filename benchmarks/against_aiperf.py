@@ -37,6 +37,9 @@ CONVERSATION = DATA / "mooncake" / "conversation_trace.jsonl"
 
 MODEL = "mock-model"
 REQUESTS = 163
+NOT_VALID = 3
+"""Exit code of a replay of which some gate says so, as eight sessions are few, and a server that answers at once busies the
+client."""
 CONCURRENCY = 4
 ROUNDS = 3
 
@@ -179,7 +182,7 @@ def run(tool: Tool, server: Server, *, tokenizer: Path, traces: Path) -> Run:
             tool.command(place), log=log, cwd=place.folder, environment=place.environment, spare=[server.pid]
         )
         arrivals = server.arrivals()
-        if cost.exit_code != 0 or len(arrivals) < REQUESTS:
+        if cost.exit_code not in (0, NOT_VALID) or len(arrivals) < REQUESTS:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
             raise SystemExit(f"{tool.name} exited with {cost.exit_code} after {len(arrivals)} requests:\n{tail}")
         first_s = arrivals[-REQUESTS]  # what comes before the replay's own is for finding out about the server

@@ -179,7 +179,7 @@ def replayed(workload: Workload, engine: RealEngine, server: Server, folder: Pat
     )
     summary = replay([*workload.traces] * workload.sessions, options)
     inexact = summary.isl_mismatches + summary.osl_mismatches + summary.unverified + summary.without_ids
-    if summary.exit_code or inexact:
+    if not summary.is_complete or inexact:
         raise SystemExit(
             f"{engine.name}, {workload.name}: not measured: {summary.failures or '; '.join(summary.notes)}"
         )

@@ -105,7 +105,7 @@ def record(folder: Path, url: str, settings: Settings) -> Path:
     return folder / "run-0001.trace.json"
 
 
-def perform(trace: Path, url: str, settings: Settings, *, sessions: int = 1, concurrency: int = 1) -> Summary:
+def perform(trace: Path, url: str, settings: Settings, *, sessions: int = 1, concurrency: int | None = None) -> Summary:
     """Replay the trace and return what was measured.
 
     Each replay has a salt of its own, so that it finds nothing of an earlier one in the server's cache.
@@ -118,7 +118,7 @@ def perform(trace: Path, url: str, settings: Settings, *, sessions: int = 1, con
         gaps=Gaps(scale=settings.gap_scale),
         folder=make_folder(None, parent=trace.parent),
     )
-    many = ("--sessions", str(sessions), "--concurrency", str(concurrency), "--gpus", "1") if sessions > 1 else ()
+    many = ("--sessions", str(sessions), "--concurrency", str(concurrency), "--gpus", "1") if concurrency else ()
     told("replay", str(trace), "--url", url, "--gap-scale", f"{settings.gap_scale:g}", *many, "-o", str(options.folder))
     if sys.stderr.isatty():
         with progress_line(sys.stderr) as watch:
@@ -127,7 +127,7 @@ def perform(trace: Path, url: str, settings: Settings, *, sessions: int = 1, con
         summary = replay([load(trace)], options)
     if summary.interrupted:
         raise KeyboardInterrupt
-    if summary.exit_code != 0:
+    if not summary.is_complete:
         raise RunFailed(f"not every session was completed: {options.folder} says why")
     return summary
 

@@ -11,6 +11,7 @@ from yarl import URL
 
 from rotoscope.replayer.backends.apis import api_named
 from rotoscope.replayer.backends.engines import engine_named
+from rotoscope.replayer.gates.gate import GateName
 from rotoscope.replayer.gpu_telemetry.source import dcgm_url
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.arrivals import POISSON, Arrivals
@@ -93,6 +94,8 @@ class ReplayOptions:
     """Longest silence of a server, before its answer and within it."""
     gaps: Gaps = field(default_factory=Gaps)
     api_key: str | None = field(default=None, repr=False)
+    skipped_gates: tuple[GateName, ...] = ()
+    """Gates of validity that are not checked."""
     folder: Path | None = None
     """Where results go; None makes results/replay-<n>."""
 

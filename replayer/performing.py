@@ -15,6 +15,9 @@ from typing import Protocol, TypeAlias
 from rotoscope.replayer.client_load import ClientMeter
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.exchange import Backend
+from rotoscope.replayer.gates.checking import check_gates
+from rotoscope.replayer.gates.evidence import Evidence
+from rotoscope.replayer.gates.gate import Validity
 from rotoscope.replayer.gpu_telemetry.readings import GpuSource
 from rotoscope.replayer.gpu_telemetry.series import gpu_series_of
 from rotoscope.replayer.interruption import until_interrupted
@@ -267,6 +270,7 @@ class _Run:
             order=order_of(self._work.load, self._work.parts, lanes.requests),
             warm_up=self._warmed.told if self._warmed else None,
         )
+        summary = replace(summary, validity=self._validity(summary))
         for text in (*_findings_of_tokens(self._plan), *findings(summary)):
             self._notes.add(text)
         summary = replace(summary, notes=self._notes.kept)
@@ -274,6 +278,16 @@ class _Run:
             self._results.write_line(TIMELINE_FILE, part)
         self._results.write_summary(summary.as_dict())
         return summary
+
+    def _validity(self, summary: Summary) -> Validity:
+        sent, source = self._lanes.sent, self._target.source
+        evidence = Evidence(
+            summary=summary,
+            server=source.start if source else None,
+            origins=sent.origins(),
+            shared_tokens=sent.shared_tokens,
+        )
+        return check_gates(evidence, skipped=self._setup.skipped_gates)
 
 
 def _part(number: int, trace: Trace, options: ReplayOptions) -> Part:

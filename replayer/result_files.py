@@ -75,6 +75,7 @@ _STRINGS: dict[str, Any] = {
     "unit": Literal["tokens", "blocks"],
     "vocabulary": Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9]{1,10}:[0-9]{1,10}$")],
     "notes": _SENTENCE,
+    "says": _SENTENCE,
 }
 _PUBLIC = ("model", "engine", "error_type", "error_code", "salt", "corpus_name", "server_version")
 """Names that a server or a person chose."""
@@ -115,8 +116,9 @@ def check_summary(data: bytes, findings: FileFindings, census: Census) -> None:
     check_values(body["setup"], findings)
     check_values(body["duration_s"], findings)
     _see_names(body["setup"], findings)
-    if body.get("notes"):
-        findings.see("notes to read", f"{len(body['notes'])}-in-summary")
+    notes = [*(body.get("notes") or ()), *_said_by_gates(body.get("validity"))]
+    if notes:
+        findings.see("notes to read", f"{len(notes)}-in-summary")
 
 
 RESULT_KINDS = (
@@ -127,6 +129,10 @@ RESULT_KINDS = (
     Kind("timeline", lambda name, head: name == TIMELINE_FILE, partial(check_lines, kind=Bin)),
     Kind("summary", lambda name, head: f'"{FORMAT_NAME}"'.encode() in head[:200], check_summary),
 )
+
+
+def _said_by_gates(validity: dict[str, Any] | None) -> list[str]:
+    return [gate["says"] for gate in validity["gates"] if gate.get("says")] if validity else []
 
 
 def _see_names(values: dict[str, Any], findings: FileFindings) -> None:

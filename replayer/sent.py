@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rotoscope.replayer.load.warm_up import Preloaded
 from rotoscope.replayer.prompts import PromptPlan, SessionPrompts
@@ -12,6 +13,19 @@ from rotoscope.replayer.token_streams import CallName, SentTokens, SharedName, S
 from rotoscope.replayer.tokens import TokenIds
 from rotoscope.traces.analysis.profiles import EngineProfile
 from rotoscope.traces.analysis.realised import SentStream, realised_hits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What the stream of a call begins like."""
+
+    call: int | None
+    """The call of the same session whose first tokens these are; None where they are a shared prefix, or there are none."""
+    shared: int
+    """How many they are."""
+    own_tokens: int
+    """Those of the stream beyond."""
+    prompt_tokens: int
 
 
 class SentStreams:
@@ -53,6 +67,22 @@ class SentStreams:
         hits = realised_hits(self._streams, profile)
         return [hits[self._index[CallName(one.session, one.call)]] for one in requests]
 
+    def origins(self) -> dict[CallName, Origin]:
+        """Return what each call of the run begins like."""
+        names = {index: name for name, index in self._index.items()}
+        return {
+            name: _origin(self._streams[index], names)
+            for name, index in self._index.items()
+            if isinstance(name, CallName)
+        }
+
+    @property
+    def shared_tokens(self) -> int:
+        """Return how many tokens the shared prefixes of the run have together."""
+        return sum(
+            len(self._streams[index].tail) for name, index in self._index.items() if isinstance(name, SharedName)
+        )
+
     def _add(self, name: StreamName, sent: SentTokens, sent_s: float | None, first_token_s: float | None) -> None:
         of = None if sent.of is None else self._index_of(sent.of)
         stream = SentStream(
@@ -70,3 +100,13 @@ class SentStreams:
         if name not in self._index and isinstance(name, SharedName):
             self._add(name, self._plan.shared_prefix(name), None, None)
         return self._index[name]
+
+
+def _origin(stream: SentStream, names: dict[int, StreamName]) -> Origin:
+    of = None if stream.of is None else names[stream.of]
+    return Origin(
+        call=of.call if isinstance(of, CallName) else None,
+        shared=stream.shared,
+        own_tokens=len(stream.tail),
+        prompt_tokens=stream.prompt_tokens,
+    )

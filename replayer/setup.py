@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rotoscope import __version__
 from rotoscope.replayer.calibration import Calibration, Source
 from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.gates.gate import GateName
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.fixed import Shape
 from rotoscope.replayer.notes import Notes
@@ -64,6 +65,8 @@ class Setup:
     """At most, where there is a duration."""
     concurrency: int | None
     """Sessions in flight; None where their starts were planned."""
+    concurrency_assumed: bool | None = None
+    """Whether nobody gave one; None where that is not known."""
     rate_per_h: float | None = None
     """At which sessions were let in; None in a closed loop, and where it is the recorded one."""
     arrivals: str | None = None
@@ -89,6 +92,8 @@ class Setup:
     gpus_assumed: bool
     max_batch: int | None = None
     """Most requests in the server's batch, as given or as a simulator tells."""
+    skipped_gates: tuple[GateName, ...] = ()
+    """Of validity, which were not to be checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +148,7 @@ def setup_of(
         traces=traces,
         sessions=sessions,
         concurrency=None if options.is_open_loop else options.concurrency or 1,
+        concurrency_assumed=options.concurrency is None,
         rate_per_h=options.rate_per_h,
         arrivals=options.arrivals_named,
         fixed=options.fixed,
@@ -158,6 +164,7 @@ def setup_of(
         gpus=options.gpus or 1,
         gpus_assumed=options.gpus is None,
         max_batch=options.max_batch or server.max_batch,
+        skipped_gates=options.skipped_gates,
     )
 
 

@@ -10,6 +10,7 @@ from rotoscope.replayer import metrics
 from rotoscope.replayer.backlog import FEWEST_JOBS
 from rotoscope.replayer.bootstrap import Bounds, mean_interval, percentile_intervals, share_interval
 from rotoscope.replayer.client_load import ClientLoad, ClientMeter, client_findings, client_load
+from rotoscope.replayer.gates.gate import GateName, Validity
 from rotoscope.replayer.goodput import Goodput, goodput_of
 from rotoscope.replayer.gpu_telemetry.rows import gpu_findings
 from rotoscope.replayer.gpu_telemetry.series import GpuSeries
@@ -32,8 +33,8 @@ from rotoscope.replayer.window import Window, window_of
 INTERRUPTED_EXIT_CODE = 130
 NOT_WRITTEN = frozenset({"request_results", "optimal_tokens", "timeline"})
 """Fields of a summary that are not part of its file."""
-LARGEST_DISAGREEMENT = 0.01
-"""Between the hit rate by usage and that by counters, above which something is to be explained."""
+LARGEST_SHARE_OF_OTHERS = 0.01
+"""Prompt tokens that a server counts beside ours, of ours, above which that is to be explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,8 @@ class Summary:
     server: ServerSide | None = None
     gpu_telemetry: GpuTotals | None = None
     """None where no GPU tells of itself."""
+    validity: Validity | None = None
+    """What the gates say; None where they were not asked."""
     notes: tuple[str, ...] = ()
     """What was said to people during the run and about its results."""
     request_results: tuple[RequestResult, ...] = field(default=(), repr=False)
@@ -164,12 +167,22 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0: done; 3: some sessions failed; 1: none was completed; 130: interrupted."""
+        """0: done; 3: not valid; 1: no session was completed; 130: interrupted."""
         if self.interrupted:
             return INTERRUPTED_EXIT_CODE
         if not self.sessions.ok:
             return 1
-        return 3 if self.sessions.failed else 0
+        is_valid = self.validity.valid if self.validity else not self.sessions.failed
+        return 0 if is_valid else 3
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every session that was planned was completed."""
+        return self.sessions.ok == self.sessions.planned
+
+    def has_failed(self, gate: GateName) -> bool:
+        """Whether a gate says that the run is not valid."""
+        return self.validity is not None and any(one.name == gate for one in self.validity.failed)
 
     def as_dict(self) -> dict[str, object]:
         """Return the content of summary.json."""
@@ -277,19 +290,17 @@ def summarise(
 
 
 def findings(summary: Summary) -> Iterator[str]:
-    """Yield what a reader of the numbers must know: what is missing among them, and what makes them doubtful."""
+    """Yield what a reader of the numbers must know: what is missing among them, and what makes them doubtful.
+
+    What a gate that failed says is not said again.
+    """
     setup, cache = summary.setup, summary.cache
     if setup.simulated:
         yield "measured on a simulator: its times are modelled, no model was computed"
-    if summary.interrupted:
-        yield "interrupted: no rates, because there is no steady-state window"
-    elif setup.concurrency is None and summary.window is None:
-        yield "no rates: sessions take longer than half the time over which they arrive: let them arrive for longer, or at a lower rate"
-    elif setup.concurrency is not None and summary.sessions.planned < 2 * setup.concurrency:
-        yield f"no rates: a steady-state window takes at least {2 * setup.concurrency} sessions at this concurrency"
-    elif summary.window is None:
-        yield "no rates: no job lies in the steady-state window"
-    elif setup.gpus_assumed:
+    no_rates = why_no_rates(summary)
+    if no_rates and not summary.has_failed("jobs"):
+        yield no_rates
+    if not no_rates and setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
     yield from _overload(summary.window)
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
@@ -298,21 +309,22 @@ def findings(summary: Summary) -> Iterator[str]:
         half_width = summary.window.jobs_per_h_per_gpu_half_width if summary.window else None
         known = "" if half_width is None else f" but to {100 * half_width:.1f} %"
         yield f"jobs/h is not known to {100 * setup.until_ci:g} %{known}: give more --sessions or a longer --duration"
-    yield from client_findings(summary.client, session_lag_s=summary.schedule_lag_s)
-    if summary.isl_error:
+    if not summary.has_failed("lag"):
+        yield from client_findings(summary.client, session_lag_s=summary.schedule_lag_s)
+    if summary.sessions.failed and not summary.has_failed("errors"):
+        yield f"{summary.sessions.failed:,} of {summary.sessions.ok + summary.sessions.failed:,} sessions failed"
+    if summary.isl_error and not summary.has_failed("prompt-lengths"):
         off = f"{summary.isl_error.mean:,.1f} off on average, {summary.isl_error.max:,.0f} at most"
         yield f"{summary.isl_mismatches} requests: the server counted another number of prompt tokens than planned, {off}"
-    if summary.osl_mismatches:
+    if summary.osl_mismatches and not summary.has_failed("output-lengths"):
         yield f"{summary.osl_mismatches} requests: the answer has another number of tokens than were asked for"
     if summary.unverified:
         yield f"{summary.unverified} requests: the server does not tell their lengths, which are taken as planned"
     if cache.requests and cache.cached_tokens is None:
         yield NO_CACHED
-    if cache.cached_tokens is not None and cache.cached_tokens > cache.optimal_tokens + _unforeseen(summary):
-        yield "more was cached than these requests allow: the server was not cold, serves others, or --profile is wrong"
     if summary.gpu_telemetry:
         yield from gpu_findings(summary.gpu_telemetry, gpus=setup.gpus)
-    yield from _disagreement(summary)
+    yield from _others(summary)
     if summary.counted is not None and summary.counted.preemptions:
         yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"
 
@@ -332,28 +344,33 @@ def _overload(window: Window | None) -> Iterator[str]:
         )
 
 
-def _disagreement(summary: Summary) -> Iterator[str]:
-    """Yield a note where the server's counters tell another hit rate than its answers."""
-    counted, rate = summary.counted, summary.cache.hit_rate
-    if counted is None or counted.hit_rate is None or counted.unit != "tokens" or rate is None:
+def why_no_rates(summary: Summary) -> str | None:
+    """Return why a run has no rates; None where it has some."""
+    concurrency = summary.setup.concurrency
+    if summary.interrupted:
+        return "interrupted: no rates, because there is no steady-state window"
+    if concurrency is None and summary.window is None:
+        return (
+            "no rates: sessions take longer than half the time over which they arrive: "
+            "let them arrive for longer, or at a lower rate"
+        )
+    if concurrency is not None and summary.sessions.planned < 2 * concurrency:
+        return f"no rates: a steady-state window takes at least {2 * concurrency} sessions at this concurrency"
+    return None if summary.window else "no rates: no job lies in the steady-state window"
+
+
+def _others(summary: Summary) -> Iterator[str]:
+    """Yield a note where the server counts clearly more prompt tokens than its answers have."""
+    counted, told = summary.counted, summary.cache.prompt_tokens
+    if counted is None or counted.unit != "tokens" or counted.prompt is None or not told:
         return
-    if abs(counted.hit_rate - rate) > LARGEST_DISAGREEMENT:
+    more = counted.prompt - told
+    if more > LARGEST_SHARE_OF_OTHERS * told:
         failed = "it counts requests that failed, too, " if summary.requests.failed + summary.requests.cancelled else ""
         yield (
-            f"the server's counters tell a hit rate of {counted.hit_rate:.4f} and its answers {rate:.4f}: "
-            f"{failed}it served others too, or several servers answered"
+            f"the server's counters tell {more:,.0f} prompt tokens beside the {told:,} of its answers: "
+            f"{failed}it served others too, or looked some prompts up again"
         )
-
-
-def _unforeseen(summary: Summary) -> int:
-    """Return how many tokens more may be found in prompts of words than the optimum knows of.
-
-    One of a few hundred words now and then begins a prompt of another run, too; and where only the usage tells of the
-    template, prompts may part behind more of its tokens than assumed.
-    """
-    setup = summary.setup
-    misplaced = setup.template.ids if setup.template and setup.tokens_from == "usage" else 0
-    return summary.cache.requests * (1 + misplaced) if setup.words else 0
 
 
 def _counts(statuses: Sequence[str], planned: int) -> Counts:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from rotoscope.replayer.bootstrap import Bounds
+from rotoscope.replayer.gates.verdict import validity_row
 from rotoscope.replayer.goodput import Goodput
 from rotoscope.replayer.gpu_telemetry.rows import gpu_rows
 from rotoscope.replayer.load.warm_up import WarmUp
@@ -25,6 +26,8 @@ DISTRIBUTION_HEADINGS: Row = ("", "mean", "p50", "p90", "p99", "max")
 def outcome_rows(summary: Summary) -> Iterator[Row]:
     """Yield what happened and the numbers of the whole run: name, value, definition."""
     setup = summary.setup
+    if summary.validity:
+        yield validity_row(summary.validity)
     yield "model", setup.model, "simulated" if setup.simulated else ""
     yield from _identity_rows(setup)
     if setup.template:

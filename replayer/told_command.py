@@ -10,6 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from decimal import Decimal
 from typing import Any
 
+from rotoscope.replayer.gates.gate import GATES
 from rotoscope.replayer.load.arrivals import POISSON
 from rotoscope.replayer.options import ReplayOptions
 
@@ -77,6 +78,7 @@ _OPTIONS = (
     _Option("gaps", "--gaps", "tools|none", lambda gaps: None if gaps.kind == "recorded" else str(gaps.kind)),
     _Option("gaps", "--gap-scale", _NUMBER, lambda gaps: None if gaps.scale == 1 else _number(gaps.scale)),
     _Option("gaps", "--gap-cap", _NUMBER, lambda gaps: None if gaps.cap_s is None else _number(gaps.cap_s)),
+    _Option("skipped_gates", "--skip-gate", "|".join(GATES), lambda gates: " --skip-gate ".join(gates)),
 )
 _ASSUMES_GROWTH = "--assume-growth"
 _DEFAULTS = {

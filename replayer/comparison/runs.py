@@ -26,11 +26,16 @@ LOAD = frozenset(
 SYSTEM = frozenset(
     {
         *("version", "model", "engine", "server_version", "simulated", "api", "tokens_from", "vocabulary"),
-        *("profile", "block_size", "timeout_s", "limits", "gpus", "max_batch"),
+        *("profile", "block_size", "timeout_s", "limits", "gpus", "max_batch", "skipped_gates"),
     }
 )
 """Fields that say who answered and how it was asked; what differs is named."""
-NEITHER = frozenset({"command", "corpus_name", "corpus_version", "salt", "words", "template", "gpus_assumed"})
+NEITHER = frozenset(
+    {
+        *("command", "corpus_name", "corpus_version", "salt", "words", "template"),
+        *("gpus_assumed", "concurrency_assumed"),
+    }
+)
 """Fields that say the same once more, or differ from run to run."""
 Load: TypeAlias = Mapping[str, object]
 

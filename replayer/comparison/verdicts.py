@@ -223,5 +223,8 @@ def _invalid(side: str, points: Sequence[Point], number: int) -> Iterator[str]:
 def _reason(run: Run) -> str:
     if run.summary.interrupted:
         return "interrupted"
+    validity = run.summary.validity
+    if validity and validity.failed:
+        return "; ".join(f"{gate.name}: {gate.says}" for gate in validity.failed)
     counts = run.summary.sessions
     return f"{counts.failed} of {counts.planned} sessions failed"

@@ -86,6 +86,10 @@ class ServerMetrics:
     """Most requests in the batch of all replicas together."""
     block_size: int | None = None
     """Tokens a block of the KV cache."""
+    capacity_tokens: int | None = None
+    """What the KV cache of one engine holds."""
+    replicas: int | None = None
+    """Engines with a KV cache of their own."""
 
 
 COUNTERS = (

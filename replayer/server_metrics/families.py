@@ -32,6 +32,7 @@ def vllm(samples: Samples) -> ServerMetrics:
     """
     by_tier = samples.counter("vllm:prompt_tokens_cached_by_source")
     elsewhere = samples.counter("vllm:prompt_tokens_cached_by_source", source=("p2p", "disk", "external"))
+    block_size = _positive(samples.label("vllm:cache_config_info", "block_size"))
     return ServerMetrics(
         family="vllm",
         prompt=samples.counter("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
@@ -49,7 +50,9 @@ def vllm(samples: Samples) -> ServerMetrics:
         host_usage=samples.highest("vllm:cpu_cache_usage_perc"),
         running=samples.over_replicas("vllm:num_requests_running"),
         waiting=samples.over_replicas("vllm:num_requests_waiting"),
-        block_size=_positive(samples.label("vllm:cache_config_info", "block_size")),
+        block_size=block_size,
+        capacity_tokens=_tokens(samples.label("vllm:cache_config_info", "num_gpu_blocks"), block_size),
+        replicas=samples.replicas("vllm:num_requests_running"),
     )
 
 
@@ -60,6 +63,7 @@ def sglang(samples: Samples) -> ServerMetrics:
     elsewhere = samples.counter("sglang:cached_tokens", cache_source=("storage",))
     prompt = samples.counter("sglang:prompt_tokens")
     stages = {"stage": ("prefill_forward",)}
+    page_size = _positive(samples.label("sglang:cache_config_info", "page_size"))
     return ServerMetrics(
         family="sglang",
         prompt=prompt,
@@ -80,7 +84,9 @@ def sglang(samples: Samples) -> ServerMetrics:
         ),
         running=samples.over_replicas("sglang:num_running_reqs"),
         waiting=samples.over_replicas("sglang:num_queue_reqs"),
-        block_size=_positive(samples.label("sglang:cache_config_info", "page_size")),
+        block_size=page_size,
+        capacity_tokens=_tokens(samples.label("sglang:cache_config_info", "num_pages"), page_size),
+        replicas=samples.replicas("sglang:num_running_reqs"),
     )
 
 
@@ -115,6 +121,7 @@ def tensorrt_llm(samples: Samples) -> ServerMetrics:
         waiting=samples.over_replicas("trtllm_num_requests_waiting"),
         max_batch=_positive(samples.over_replicas("trtllm_max_batch_size_runtime", "trtllm_max_batch_size_static")),
         block_size=_positive(samples.highest("trtllm_kv_cache_tokens_per_block")),
+        replicas=samples.replicas("trtllm_num_requests_running"),
     )
 
 
@@ -122,9 +129,11 @@ def dynamo(samples: Samples) -> ServerMetrics:
     """Read the metrics of Dynamo's frontend, whose token counts are the sums of histograms; workers tell theirs apart.
 
     It sees no batch: its requests in flight are those whose answer has begun and those, called queued, whose has not.
+    It tells what the cache of one worker holds, but not how many workers there are.
     """
     in_flight = samples.over_replicas("dynamo_frontend_inflight_requests")
     queued = samples.over_replicas("dynamo_frontend_queued_requests")
+    block_size = _positive(samples.highest("dynamo_frontend_model_kv_cache_block_size"))
     return ServerMetrics(
         family="dynamo",
         prompt=samples.counter("dynamo_frontend_input_sequence_tokens_sum"),
@@ -132,7 +141,8 @@ def dynamo(samples: Samples) -> ServerMetrics:
         output_tokens=samples.counter("dynamo_frontend_output_tokens", "dynamo_frontend_output_sequence_tokens_sum"),
         running=None if in_flight is None else max(in_flight - (queued or 0.0), 0.0),
         waiting=queued,
-        block_size=_positive(samples.highest("dynamo_frontend_model_kv_cache_block_size")),
+        block_size=block_size,
+        capacity_tokens=_tokens(samples.highest("dynamo_frontend_model_total_kv_blocks"), block_size),
     )
 
 
@@ -149,6 +159,7 @@ def llamacpp(samples: Samples) -> ServerMetrics:
         running=samples.highest("llamacpp:requests_processing"),
         waiting=samples.highest("llamacpp:requests_deferred"),
         block_size=1,
+        replicas=1,
     )
 
 
@@ -170,6 +181,11 @@ def _without(all_series: Counter, *others: Counter | None) -> Counter:
 
 def _none_yet(prompt: Counter | None) -> Counter | None:
     return None if prompt is None else Counter(MappingProxyType({}))
+
+
+def _tokens(blocks: str | float | None, block_size: int | None) -> int | None:
+    number = _positive(blocks)
+    return None if number is None or block_size is None else number * block_size
 
 
 def _positive(value: str | float | None) -> int | None:

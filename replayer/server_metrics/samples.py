@@ -70,10 +70,13 @@ class Samples:
             if found := self.of(name):
                 highest: dict[tuple[str, ...], float] = {}
                 for one in found:
-                    replica = tuple(value for label, value in one.labels if label in _REPLICA_LABELS)
-                    highest[replica] = max(one.value, highest.get(replica, one.value))
+                    highest[_replica(one)] = max(one.value, highest.get(_replica(one), one.value))
                 return sum(highest.values())
         return None
+
+    def replicas(self, name: str) -> int | None:
+        """Return how many replicas tell this metric; None where it is not told."""
+        return len({_replica(one) for one in self.of(name)}) or None
 
     def label(self, name: str, label: str) -> str | None:
         """Return the value of a label of a metric that exists for its labels only."""
@@ -114,6 +117,10 @@ def _parsed(lines: Sequence[str]) -> Iterator[Sample]:
             if math.isfinite(sample.value):
                 labels = tuple(sorted(sample.labels.items()))
                 yield Sample(sample.name.removesuffix(_TOTAL), labels, float(sample.value))
+
+
+def _replica(sample: Sample) -> tuple[str, ...]:
+    return tuple(value for label, value in sample.labels if label in _REPLICA_LABELS)
 
 
 def _has(sample: Sample, labels: dict[str, tuple[str, ...]]) -> bool:

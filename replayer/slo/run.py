@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from rotoscope.replayer.gates.course import least_sessions
 from rotoscope.replayer.notes import Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.reading import read_results
@@ -151,7 +152,7 @@ class _Search:
         options = replace(
             self._options,
             concurrency=concurrency,
-            sessions=self._plan.sessions_per_user * concurrency,
+            sessions=max(self._plan.sessions_per_user * concurrency, least_sessions(concurrency)),
             folder=self._folder.place(name),
         )
         if self._perform(options, self._plan.settings).interrupted:

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from rotoscope import __version__
+from rotoscope.replayer.gates.course import least_sessions
 from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.servers import Settings
@@ -84,7 +85,10 @@ class SweepPlan:
         return points
 
     def sessions_of(self, point: Point) -> int | None:
-        return self.sessions_per_user * point.concurrency if self.sessions_per_user else self.sessions
+        """Return the sessions of a point: as many for each user as were asked for, but enough for a valid run."""
+        if self.sessions_per_user is None:
+            return self.sessions
+        return max(self.sessions_per_user * point.concurrency, least_sessions(point.concurrency))
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

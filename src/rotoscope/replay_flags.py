@@ -114,12 +114,17 @@ class ReplayFlags:
     gap_scale: Annotated[float, typer.Option(help="Factor on the time of tools and waits.", min=0)] = 1.0
     gap_cap: Annotated[float | None, typer.Option(help="Longest gap between answer and next request, s.", min=0)] = None
     preflight: Annotated[bool, typer.Option(help="Try the server with a few small requests first.")] = True
+    skip_gate: Annotated[
+        list[str] | None,
+        typer.Option(help="Gate of validity that is not checked; may be given again.", metavar="NAME"),
+    ] = None
     api_key_env: KeyVariable = None
 
     def options(self, url: str | None) -> ReplayOptions:
         """Return what a replay is told by these; the mix is known once the paths are opened."""
         with loading():
             from rotoscope.keys import api_key_in
+            from rotoscope.replayer.gates.gate import gates_named
             from rotoscope.replayer.limits import Limits
             from rotoscope.replayer.load.fixed import Shape
             from rotoscope.replayer.load.warm_up import parse_times
@@ -150,6 +155,7 @@ class ReplayFlags:
             tokenizer=self.tokenizer,
             timeout_s=self.timeout,
             gaps=Gaps(gap_kind(self.gaps), scale=self.gap_scale, cap_s=self.gap_cap),
+            skipped_gates=gates_named(self.skip_gate or ()),
             api_key=api_key_in(self.api_key_env),
         )
 

@@ -100,9 +100,8 @@ def test_a_replay_prints_its_table_and_says_first_where_results_go(run: Run) -> 
 
 def test_an_open_loop_takes_its_rate_with_a_unit(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
-        ended = run(
-            "run.trace.json", "--url", server.url, "--sessions", "3", "--rate", "100/s", "--arrivals", "gamma:2"
-        )
+        load = ("--sessions", "3", "--rate", "100/s", "--arrivals", "gamma:2")
+        ended = run("run.trace.json", "--url", server.url, *load, "--skip-gate", "jobs")
         unitless = run("run.trace.json", "--url", server.url, "--rate", "100")
 
     assert ended.code == 0
@@ -116,7 +115,7 @@ def test_a_file_of_many_sessions_is_replayed_when_they_were_recorded(run: Run) -
     starts_ms = (0, 10, 100)
     Path("many.jsonl").write_bytes(lines(*(row(at_ms, number, out=2) for number, at_ms in enumerate(starts_ms))))
     with completions_in_a_thread(perfect) as server:
-        ended = run("many.jsonl", "--url", server.url, "--arrivals", "recorded")
+        ended = run("many.jsonl", "--url", server.url, "--arrivals", "recorded", "--skip-gate", "jobs")
         clockless = run("run.trace.json", "--url", server.url, "--arrivals", "recorded")
 
     assert ended.code == 0
@@ -175,7 +174,8 @@ def test_corpora_in_folders_are_mixed_by_their_weights(run: Run) -> None:
 
 def test_a_fixed_shape_takes_the_place_of_paths(run: Run) -> None:
     with completions_in_a_thread(perfect) as server:
-        ended = run("--fixed", "40:3", "--url", server.url, "--sessions", "4", "--concurrency", "2")
+        load = ("--sessions", "4", "--concurrency", "2")
+        ended = run("--fixed", "40:3", "--url", server.url, *load, "--skip-gate", "jobs")
 
     assert ended.code == 0
     assert "of one request of 40 + 3 tokens, concurrency 2" in ended.out
@@ -267,7 +267,8 @@ def test_results_name_the_corpus_the_command_and_the_server(run: Run) -> None:
 def test_growth_may_be_assumed_and_the_summary_says_so(run: Run) -> None:
     Path("x.json").write_bytes(weka(request(0, [1, 2], tail=5, out=30), request(5, [1, 2, 3])))
     with completions_in_a_thread(perfect) as server:
-        ended = run("x.json", "--url", server.url, "--gaps", "none", "--assume-growth", "-o", "out")
+        options = ("--gaps", "none", "--assume-growth", "-o", "out", "--skip-gate", "below-optimum")
+        ended = run("x.json", "--url", server.url, *options)
 
     assert ended.code == 0
     assert "assumed for 1 of 2 calls" in ended.err
@@ -301,6 +302,37 @@ def test_some_sessions_failed_is_3(run: Run) -> None:
     assert ended.code == 3
     assert "request failed: server_error: out of order" in ended.err
     assert "2 of 3 done, 1 failed" in ended.out
+
+
+def test_a_run_that_is_not_valid_says_so_first_and_is_3(run: Run) -> None:
+    load = ("--sessions", "3", "--concurrency", "1")
+    with completions_in_a_thread(perfect) as server:
+        ended = run("run.trace.json", "--url", server.url, *load)
+        in_json = run("run.trace.json", "--url", server.url, *load, "--json")
+
+    assert (ended.code, in_json.code) == (3, 3)
+    first, second, *_ = ended.out.splitlines()
+    assert first == "INVALID: 1 of 8 gates failed"
+    assert second.startswith("  jobs: 2.0 jobs lie in the steady-state window")
+    assert "INVALID: 1 of 8 gates failed\n  jobs: " in in_json.err
+    assert json.loads(in_json.out)["validity"]["valid"] is False
+    assert {path.name for path in Path("results/replay-1").iterdir()} >= {
+        "results.jsonl",
+        "sessions.jsonl",
+        "summary.json",
+    }
+
+
+def test_a_gate_that_is_skipped_is_named_and_an_unknown_one_refused(run: Run) -> None:
+    load = ("--sessions", "3", "--concurrency", "1")
+    with completions_in_a_thread(perfect) as server:
+        ended = run("run.trace.json", "--url", server.url, *load, "--skip-gate", "jobs", "--skip-gate", "lag")
+        unknown = run("run.trace.json", "--url", server.url, "--skip-gate", "speed")
+
+    assert ended.code == 0
+    assert "not checked: lag, jobs" in ended.out.splitlines()[1]
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "no gate 'speed': choose of output-lengths, prompt-lengths" in unknown.err
 
 
 def test_all_sessions_failed_is_1(run: Run) -> None:

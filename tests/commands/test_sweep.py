@@ -57,6 +57,7 @@ def test_a_grid_on_servers_that_are_started_for_each_point(run: Run) -> None:
     ended = run(
         *("run.trace.json", "--concurrency", "1,2", "--sessions-per-user", "3", "-o", "out", "--no-preflight"),
         *("--set", "max_batch=2,8", "--server-command", f"{SERVER} {{port}} --batch {{max_batch}}"),
+        *("--skip-gate", "below-optimum"),
     )
 
     assert ended.code == 0, ended.err
@@ -101,7 +102,7 @@ def test_a_call_that_is_repeated_runs_nothing_and_another_is_refused(run: Run) -
 def test_a_point_that_is_not_valid_is_3_and_named(run: Run) -> None:
     save(make_trace(turns=1, isl=3000, osl=5, system=0), Path("long.trace.json"))
     ended = run(
-        *("run.trace.json", "long.trace.json", "--concurrency", "1", "--sessions", "4", "-o", "out"),
+        *("run.trace.json", "long.trace.json", "--concurrency", "1", "--sessions", "14", "-o", "out"),
         *("--simulate", "--set", "blocks=64,1024", "--set", "block_size=16"),
     )
 

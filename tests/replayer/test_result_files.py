@@ -178,3 +178,21 @@ def test_what_is_seen_of_server_and_gpus_is_numbers_only(results: Path, name: st
     put(results, name, {field: SECRET})
 
     assert len(findings_of(results)) == 1
+
+
+def test_what_a_gate_says_is_read_by_people_and_its_name_is_one_of_ours(results: Path) -> None:
+    path = results / "summary.json"
+    whole = json.loads(path.read_text())
+
+    def findings_with(gate: dict[str, Any]) -> tuple[list[str], set[str]]:
+        whole["validity"] = {"valid": False, "gates": [gate]}
+        path.write_bytes(orjson.dumps(whole, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
+        return findings_of(results), {str(name.kind) for name, _ in audited(results).findings.sorted_names()}
+
+    gate = {"name": "lag", "passed": False, "measured": 0.03, "limit": 0.02, "says": "the client is late"}
+    found, kinds = findings_with(gate)
+    assert found == []
+    assert "notes to read" in kinds
+    assert [said.split(": expected")[0] for said in findings_with(gate | {"name": "wait"})[0]] == [
+        "summary.json: validity.gates[0].name"
+    ]

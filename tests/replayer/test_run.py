@@ -64,7 +64,7 @@ async def test_every_call_of_every_trace_is_replayed(tmp_path: Path) -> None:
         summary = await replayed(many, server.url, tmp_path)
 
     assert (summary.sessions.ok, summary.requests.ok, summary.requests.planned) == (3, 6, 6)
-    assert summary.exit_code == 0
+    assert summary.is_complete
     assert [len(body["prompt"]) for body in server.bodies] == [
         line["planned_prompt_tokens"] for line in lines(tmp_path)
     ]
@@ -109,7 +109,7 @@ async def test_at_a_rate_sessions_start_while_others_are_still_there(tmp_path: P
     async with serving_completions(patient) as server:
         summary = await replayed([make_trace(turns=1)], server.url, tmp_path, sessions=5, rate_per_h=360_000.0)
 
-    assert summary.exit_code == 0
+    assert summary.is_complete
     assert summary.window is None
     assert summary.schedule_lag_s is not None
     assert summary.schedule_lag_s.count == 5
@@ -124,7 +124,7 @@ async def test_with_a_duration_those_let_in_are_all_that_were_planned(tmp_path: 
     assert 1 <= let_in < 2000
     assert (summary.sessions.ok, summary.requests.planned, summary.requests.ok) == (let_in, 2 * let_in, 2 * let_in)
     assert summary.in_flight_at_end in (0, 1)
-    assert summary.exit_code == 0
+    assert summary.is_complete
 
 
 @in_event_loop
@@ -423,7 +423,7 @@ async def test_many_sessions_on_the_simulator_measure_at_most_the_realised_optim
     async with running_simulator(SimulatorOptions(speed=0)) as url:
         summary = await replayed([trace], url, tmp_path, sessions=16, concurrency=4)
 
-    assert summary.exit_code == 0
+    assert summary.is_complete
     assert summary.window is not None
     assert all(cached is not None and cached <= optimum for cached, optimum in by_call(summary))
     assert summary.cache.hit_rate is not None
@@ -498,7 +498,7 @@ def test_measured_is_never_above_the_realised_optimum(
         async with running_simulator(simulated) as url:
             folder = tmp_path_factory.mktemp("replay")
             summary = await replayed([trace], url, folder, sessions=sessions, concurrency=concurrency)
-        assert summary.exit_code == 0
+        assert summary.is_complete
         assert all(cached is not None and cached <= optimum for cached, optimum in by_call(summary))
 
     perform()

@@ -18,8 +18,10 @@ from rotoscope.replayer.lanes import Lanes
 from rotoscope.replayer.load.plan import closed_loop
 from rotoscope.replayer.prompts import PromptPlan
 from rotoscope.replayer.results import ResultsFolder
+from rotoscope.replayer.sent import Origin
+from rotoscope.replayer.token_streams import CallName
 from rotoscope.testing import make_call, trace_of
-from rotoscope.traces import ParallelStart, Prefix, Trace
+from rotoscope.traces import ParallelStart, Prefix, SharedPrefix, Trace
 from rotoscope.traces.analysis.profiles import PROFILES, EngineProfile
 
 FAILURES = st.dictionaries(
@@ -124,3 +126,25 @@ async def test_a_prompt_sent_before_the_run_counts_among_what_is_in_the_cache() 
     await lanes.perform()
 
     assert lanes.sent.optimal_tokens(lanes.requests, PROFILES["token"]) == [6]
+
+
+@in_jumping_loop
+async def test_each_call_tells_what_it_begins_like() -> None:
+    trace = trace_of(
+        make_call(0, isl=50, osl=9, prefix=Prefix("s", 20, "ids")),
+        make_call(1, isl=70, osl=2, prefix=Prefix(0, 59, "ids")),
+        shared_prefixes=[SharedPrefix("s", "system", 20)],
+    )
+    lanes = lanes_of([trace], VirtualServer(), sessions=2, concurrency=1)
+
+    await lanes.perform()
+
+    begun = Origin(call=None, shared=20, own_tokens=39, prompt_tokens=50)
+    grown = Origin(call=0, shared=59, own_tokens=13, prompt_tokens=70)
+    assert lanes.sent.origins() == {
+        CallName(0, 0): begun,
+        CallName(0, 1): grown,
+        CallName(1, 0): begun,
+        CallName(1, 1): grown,
+    }
+    assert lanes.sent.shared_tokens == 20

@@ -149,3 +149,13 @@ def test_prompts_of_words_are_told_with_their_template() -> None:
 
     assert (told.api, told.words, told.template, told.tokens_from) == ("chat", 2, template, "usage")
     assert (setup().words, setup().template, setup().tokens_from) == (None, None, None)
+
+
+def test_a_concurrency_that_nobody_asked_for_is_told() -> None:
+    assert setup().concurrency_assumed
+    assert not setup(concurrency=1).concurrency_assumed
+
+
+def test_gates_that_are_skipped_are_told() -> None:
+    assert setup(skipped_gates=("lag",)).skipped_gates == ("lag",)
+    assert setup().skipped_gates == ()

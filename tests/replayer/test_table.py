@@ -5,6 +5,7 @@ from dataclasses import replace
 from replay_doubles import make_request_result, make_session_result, make_setup
 
 from rotoscope.replayer.chat_template import ChatTemplate
+from rotoscope.replayer.gates.gate import Gate, Validity
 from rotoscope.replayer.goodput import goodput_of
 from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.load.order import Order
@@ -219,3 +220,11 @@ def test_the_order_of_requests_stands_with_what_it_is() -> None:
     rows = {name.strip(): (value, meaning) for name, value, meaning in outcome_rows(summary)}
 
     assert rows["in order"] == ("0.7500", "1,000 of 4,000 pairs of requests of different sessions were swapped")
+
+
+def test_whether_the_run_is_valid_stands_first() -> None:
+    summary = summary_of([REQUEST], SESSIONS)
+    judged = replace(summary, validity=Validity.of([Gate(name="jobs", passed=False, says="few")]))
+
+    assert next(outcome_rows(judged)) == ("validity", "INVALID", "0 of 1 gates passed")
+    assert next(outcome_rows(summary))[0] == "model"

@@ -55,6 +55,13 @@ def test_options_are_told_as_they_are_typed(given: dict[str, Any], told: str) ->
     assert re.fullmatch(COMMAND, command)
 
 
+def test_each_gate_that_is_skipped_is_told() -> None:
+    command = command_of(ReplayOptions(url="http://127.0.0.1:1", skipped_gates=("lag", "jobs")))
+
+    assert command == "rotoscope replay CORPUS --seed 0 --skip-gate lag --skip-gate jobs"
+    assert re.fullmatch(COMMAND, command)
+
+
 @pytest.mark.parametrize(("given", "told"), CASES)
 def test_the_command_line_takes_what_is_told(given: dict[str, Any], told: str) -> None:
     replay = get_command(app).commands["replay"]  # type: ignore[attr-defined]

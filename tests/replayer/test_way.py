@@ -57,7 +57,7 @@ async def replayed(folder: Path, cards: Any = None, **options: Any) -> Summary:
 async def test_where_ids_are_refused_prompts_are_made_of_words(tmp_path: Path) -> None:
     summary = await replayed(tmp_path)
 
-    assert (summary.setup.api, summary.requests.ok, summary.exit_code) == ("chat", 2, 0)
+    assert (summary.setup.api, summary.requests.ok, summary.is_complete) == ("chat", 2, True)
     assert [note for note in summary.notes if "they are made of words, as with --api chat" in note]
     assert b"prompt must be a string" not in (tmp_path / "summary.json").read_bytes()
 
@@ -105,7 +105,7 @@ async def test_a_server_that_does_not_tell_its_engine_is_asked_as_others_are(
         options = ReplayOptions(url=server.url, folder=tmp_path, gaps=NO_GAPS)
         summary = await replay_async([make_trace(turns=2)], options)
 
-    assert (summary.setup.api, summary.setup.engine, summary.exit_code) == ("completions", engine, 0)
+    assert (summary.setup.api, summary.setup.engine, summary.is_complete) == ("completions", engine, True)
     assert summary.without_ids == 0
     assert any("--engine trtllm" in note for note in summary.notes) is (engine == "trtllm")
 

@@ -58,7 +58,7 @@ def replay(
 ) -> None:
     """Replay traces with random token ids and report latencies, jobs an hour and the hit rate beside its optimum.
 
-    Some sessions failed: exit code 3; all of them: 1; interrupted: 130, with what was measured.
+    Not valid: exit code 3; all sessions failed: 1; interrupted: 130, with what was measured.
 
     Example: rotoscope replay traces --url http://127.0.0.1:8000 --sessions 64 --concurrency 16
     """
@@ -91,9 +91,12 @@ def replay(
 def _print(summary: Summary, *, as_json: bool) -> None:
     import orjson
 
+    from rotoscope.replayer.gates.verdict import invalid_lines
     from rotoscope.replayer.table import DISTRIBUTION_HEADINGS, distribution_rows, outcome_rows
     from rotoscope.tables import print_table
 
+    for line in invalid_lines(summary.validity):
+        typer.echo(line, err=as_json)
     if as_json:
         typer.echo(orjson.dumps(summary.as_dict(), option=orjson.OPT_INDENT_2))
         return

@@ -185,6 +185,26 @@ def test_a_block_size_that_is_not_set_is_unknown() -> None:
     assert of('vllm:cache_config_info{block_size="None"} 1').block_size is None
 
 
+def test_what_the_cache_of_one_engine_holds_is_told_in_tokens() -> None:
+    vllm, dynamo = of_file("vllm-before.txt"), of_file("dynamo-before.txt")
+    sglang, trtllm = of_file("sglang.txt"), of_file("trtllm.txt")
+    llamacpp = of_file("llamacpp-before.txt")
+
+    assert [(one.capacity_tokens, one.replicas) for one in (vllm, dynamo, sglang, trtllm, llamacpp)] == [
+        (512 * 32, 1),
+        (1024 * 16, None),
+        (4096, 1),
+        (None, 1),
+        (None, 1),
+    ]
+
+
+def test_engines_behind_one_address_are_replicas() -> None:
+    metrics = of('vllm:num_requests_running{engine="0"} 2\nvllm:num_requests_running{engine="1"} 3\n')
+
+    assert (metrics.replicas, metrics.capacity_tokens) == (2, None)
+
+
 @pytest.mark.parametrize("text", ["", "process_cpu_seconds_total 5", '[{"iterLatencyMS": 3}]', "<html></html>"])
 def test_nothing_else_is_recognised(text: str) -> None:
     assert read_metrics(text) is None

@@ -1,0 +1,96 @@
+"""Gates of the cache: was the server cold and alone, did its cache work, and do its counters say what its answers say?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rotoscope.replayer.gates.evidence import Evidence, unforeseen_tokens
+from rotoscope.replayer.gates.findable import findable_requests
+from rotoscope.replayer.gates.gate import Gate, at_least, at_most, unchecked
+from rotoscope.replayer.results import RequestResult
+
+LARGEST_EXCESS = 0.001
+"""Of prompt tokens: a few words of a prompt are alike by chance."""
+LEAST_FOUND = 0.8
+"""Of what must be in a cache of blocks whose size is known: engines that were measured find all of it."""
+LEAST_FOUND_ELSEWHERE = 0.05
+"""Where the cache may be slots that are cut back, or several behind a router: only one that is off finds so little."""
+LARGEST_DISAGREEMENT = 0.01
+"""Of prompt tokens, between usage and counters."""
+
+_NOT_TOLD = "the server reports no cached tokens"
+
+
+def above_optimum(evidence: Evidence) -> Gate:
+    """Check the tokens that were found beyond each request's realised optimum, which nothing of this run can explain."""
+    cache = evidence.summary.cache
+    if cache.cached_tokens is None:
+        return unchecked("above-optimum", _NOT_TOLD)
+    above = [excess for excess in _excesses(evidence) if excess > 0]
+    return at_most(
+        "above-optimum",
+        sum(above) / max(cache.prompt_tokens, 1),
+        LARGEST_EXCESS,
+        f"{sum(above):,} prompt tokens of {len(above):,} requests were found in the cache that nothing in this run had "
+        "brought there: the server was not cold, serves others, or --profile is wrong",
+    )
+
+
+def below_optimum(evidence: Evidence) -> Gate:
+    """Check that what must be in the cache was found, of requests before which little else was in it."""
+    summary, server = evidence.summary, evidence.server
+    if summary.cache.cached_tokens is None:
+        return unchecked("below-optimum", _NOT_TOLD)
+    if server is not None and (server.replicas or 1) > 1:
+        why = f"{server.replicas} engines serve, and where a request goes decides what it finds"
+        return unchecked("below-optimum", why)
+    size_is_known = server is not None and server.replicas == 1 and server.capacity_tokens is not None
+    if not size_is_known and summary.setup.concurrency != 1:
+        why = "the server does not tell the size of its one cache, so only one session at a time is low load"
+        return unchecked("below-optimum", why)
+    return _found(findable_requests(evidence), size_is_known=size_is_known)
+
+
+def counters(evidence: Evidence) -> Gate:
+    """Check that the server's counters can be true if its answers are: at least their tokens, and cached ones likewise.
+
+    What counters have beyond them may be others' requests, failed ones, or some that were looked up twice.
+    """
+    cache, counted = evidence.summary.cache, evidence.summary.counted
+    if counted is None or counted.unit != "tokens" or counted.prompt is None or counted.hit_rate is None:
+        return unchecked("counters", "the server has no counters of prompt and cached tokens")
+    if cache.cached_tokens is None:
+        return unchecked("counters", _NOT_TOLD)
+    more = counted.prompt - cache.prompt_tokens
+    found = counted.hit_rate * counted.prompt
+    off = max(-more, cache.cached_tokens - found, found - cache.cached_tokens - max(more, 0.0), 0.0)
+    return at_most(
+        "counters",
+        off / max(cache.prompt_tokens, 1),
+        LARGEST_DISAGREEMENT,
+        f"the server counts {counted.prompt:,.0f} prompt tokens and {found:,.0f} cached, its answers {cache.prompt_tokens:,} "
+        f"and {cache.cached_tokens:,}: several servers answer, or one of the two is wrong",
+    )
+
+
+def _excesses(evidence: Evidence) -> Iterator[int]:
+    summary = evidence.summary
+    size = summary.setup.block_size
+    unforeseen = -(-unforeseen_tokens(summary.setup) // size) * size
+    for one, optimum in zip(summary.request_results, summary.optimal_tokens, strict=True):
+        if one.status == "ok":
+            yield (one.cached_tokens or 0) - optimum - unforeseen
+
+
+def _found(requests: list[tuple[RequestResult, int]], *, size_is_known: bool) -> Gate:
+    expected = sum(tokens for _, tokens in requests)
+    if not expected:
+        return unchecked("below-optimum", "no prompt begins like one that must still be in the cache")
+    found = sum(min(one.cached_tokens or 0, tokens) for one, tokens in requests)
+    return at_least(
+        "below-optimum",
+        found / expected,
+        LEAST_FOUND if size_is_known else LEAST_FOUND_ELSEWHERE,
+        f"{found:,} tokens were found in the cache of {expected:,} that must be there, in {len(requests):,} requests at low "
+        "load: the cache is off or does not work",
+    )
