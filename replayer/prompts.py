@@ -32,7 +32,7 @@ from rotoscope.replayer.tokens import NO_TOKENS, Identity, TokenIds, Vocabulary
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Call, Trace
 
-MOST_KEPT_TOKENS = 8_000_000
+MOST_KEPT_TOKENS = 5_000_000
 """Of all sessions together, beyond which those that wait keep none: at about 11 bytes each, as ids and as text."""
 _BY_NOBODY: frozenset[int] = frozenset()
 
@@ -184,9 +184,9 @@ class PromptPlan:
     ) -> TokenStream:
         return TokenStream(
             name=name,
+            run=self._run,
             identity=(*self._run, *identity),
             of=of,
-            place=(*of.identity, parting.tokens) if of else self._run,
             parting=parting,
             prompt_tokens=prompt_tokens,
             stream_tokens=stream_tokens,

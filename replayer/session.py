@@ -23,7 +23,7 @@ from rotoscope.replayer.results import RequestResult, SessionResult, Status
 from rotoscope.replayer.schedule import Schedule, Step
 from rotoscope.traces.model import Call
 
-_LONG_GAP_S = 1.0
+_LONG_GAP_S = 0.5
 """In shorter ones it costs more to make prompts again than their memory is worth."""
 
 
@@ -89,7 +89,7 @@ class Session:
         """Tasks of the group that have not ended."""
         self._asleep = 0
         """Of them those in a gap."""
-        self._is_over = asyncio.Event()
+        self._is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._join_waits = JoinWaits()
         self._last: Path | None = None
         """What led to the end of the last answer so far."""
@@ -105,7 +105,7 @@ class Session:
                 # Waiting here and not in the group's exit lets the group give back the cancellation by which it ends
                 # this task when a call has failed; what is counted after it came from outside.
                 if self._active:
-                    await self._is_over.wait()
+                    await self._is_over
         except* CallFailed as failed:
             failure = _first(failed).failure
         task = asyncio.current_task()
@@ -145,8 +145,8 @@ class Session:
             step, *others = ready
             self._start(others)
         self._active -= 1
-        if not self._active:
-            self._is_over.set()
+        if not self._active and not self._is_over.done():
+            self._is_over.set_result(None)
 
     async def _perform(self, index: int, path: Path) -> Path:
         """Perform a step to which this led; return what led to its end, which is when it is over, whenever noticed."""

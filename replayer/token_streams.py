@@ -55,10 +55,10 @@ class TokenStream:
     """One stream of a run, as far as it has been made; `of` must be built before it is."""
 
     name: StreamName
+    run: tuple[Identity, ...]
+    """Identity of the run, in which those that begin like no other part."""
     identity: tuple[Identity, ...]
     of: TokenStream | None
-    place: tuple[Identity, ...]
-    """Identity of the place where it leaves `of`."""
     parting: Parting
     prompt_tokens: int
     stream_tokens: int
@@ -154,7 +154,8 @@ class TokenStream:
         An output of which nothing is known counts as drawn: without ids of a server, when it is told changes no byte.
         """
         excluded = self.of._real_token(self.leaves_at) if self.of and self.parting.excludes else None
-        codes = _codes(self.place, self.parting.children, self.parting.ways, self.vocabulary, excluded)
+        place = (*self.of.identity, self.leaves_at) if self.of else self.run
+        codes = _codes(place, self.parting.children, self.parting.ways, self.vocabulary, excluded)
         options = [codes.code(self.parting.rank, way) for way in range(self.parting.ways)]
         taken = {int(stream.received[0]) for stream in self.repeats if len(stream.received)}
         if self.of is not None:
