@@ -22,6 +22,7 @@ from typing import IO
 
 from rotoscope.replayer.clock import LoopClock
 from rotoscope.replayer.connection import client_session
+from rotoscope.replayer.interruption import signals_held
 from rotoscope.replayer.notes import Say
 from rotoscope.replayer.server import api_url
 from rotoscope.replayer.server_ready import ANSWER_S, is_ready, listens, until_ready
@@ -54,9 +55,10 @@ def running_server(
     """
     if asyncio.run(listens(api_url(url))):
         raise RunFailed(f"somebody listens at {url} already and would be measured instead: stop it, or use {{port}}")
-    process = _started(words)
-    server = _Server(process)
+    server: _Server | None = None
     try:
+        with signals_held():
+            server = _Server(_started(words))
         took_s = asyncio.run(_until_ready(server, url, api_key=api_key, timeout_s=patience.ready_s))
         say(f"the server is ready after {took_s:.1f} s")
         yield
@@ -64,10 +66,12 @@ def running_server(
             say("the server ended while it was measured")
             server.tell(say)
     except RunFailed:
-        server.tell(say)
+        if server is not None:
+            server.tell(say)
         raise
     finally:
-        server.stop(patience.stop_s)
+        if server is not None:
+            server.stop(patience.stop_s)
 
 
 def free_port() -> int:

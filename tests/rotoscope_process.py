@@ -188,6 +188,7 @@ def _main(streams: _Streams, arguments: tuple[str, ...], environment: dict[str, 
 
     streams.take()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and with nohup this, too
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["rotoscope", *arguments]

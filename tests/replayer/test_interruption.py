@@ -4,11 +4,12 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 from event_loops import in_event_loop
 
-from rotoscope.replayer.interruption import until_interrupted
+from rotoscope.replayer.interruption import signals_held, signals_raise, until_interrupted
 
 
 @in_event_loop
@@ -109,3 +110,73 @@ def test_outside_the_main_thread_there_are_no_signals() -> None:
     thread.join()
 
     assert outcome == [False]
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Whoever runs the tests in the background ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.usefixtures("interruptible")
+def test_what_ends_a_process_raises_and_blocks_are_left(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    done: list[str] = []
+
+    def work() -> None:
+        with signals_raise():
+            try:
+                signal.raise_signal(number)
+            finally:
+                done.append("cleaned")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+    assert done == ["cleaned"]
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.usefixtures("interruptible")
+def test_signals_wait_for_the_end_of_what_holds_them(number: signal.Signals) -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        with signals_raise():
+            with signals_held():
+                signal.raise_signal(number)
+                done.append("whole")
+            done.append("more")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+    assert done == ["whole"]
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_raise(), signals_held():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_outside_the_main_thread_nothing_is_changed() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    within: list[object] = []
+
+    def look() -> None:
+        with signals_raise(), signals_held():
+            within.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+
+    assert within == [before]
