@@ -17,6 +17,7 @@ import orjson
 from annotated_types import Ge
 from pydantic import ConfigDict, Strict, StringConstraints, create_model
 
+from rotoscope.replayer.gates.gate import GATES
 from rotoscope.replayer.slo import run as slo
 from rotoscope.replayer.slo.objectives import METRICS, PERCENTS
 from rotoscope.replayer.summary import Summary
@@ -169,6 +170,7 @@ def _check_rows(rows: Sequence[Row], findings: FileFindings) -> None:
 def _is_closed(value: str) -> bool:
     return (
         value in _CLOSED
+        or {*value.split(" ")} <= {*GATES}
         or value in _closed_of_summary()
         or bool(_NUMBER_TEXT.fullmatch(value) or _COMMAND.fullmatch(value))
     )

@@ -35,6 +35,11 @@ class Measured:
         return _VALID.get(self.summary.exit_code, "no")
 
     @property
+    def failed_gates(self) -> tuple[str, ...]:
+        """Names of the gates for which it is not valid."""
+        return tuple(gate.name for gate in self.summary.validity.failed) if self.summary.validity else ()
+
+    @property
     def place(self) -> Place | None:
         """jobs/h/user and jobs/h/GPU; None where it is not valid or has no rates."""
         window = self.summary.window
@@ -52,7 +57,8 @@ def rows_of(measured: Sequence[Measured]) -> list[Row]:
 def _row(one: Measured, *, is_on: bool) -> Row:
     own: Row = {"point": one.point.number, **one.point.settings, "concurrency": one.point.concurrency}
     told = {name: value for name, value in one.summary.as_dict().items() if name not in _NOT_IN_ROWS}
-    return own | {"valid": one.valid, "on_frontier": is_on} | dict(_leaves(told, ""))
+    own |= {"valid": one.valid, "failed_gates": " ".join(one.failed_gates), "on_frontier": is_on}
+    return own | dict(_leaves(told, ""))
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Value]]:

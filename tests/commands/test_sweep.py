@@ -107,7 +107,7 @@ def test_a_point_that_is_not_valid_is_3_and_named(run: Run) -> None:
     )
 
     assert ended.code == 3
-    assert "point 1 is not valid: blocks 64, block_size 16, C 1" in ended.err
+    assert "point 1 is not valid, errors jobs: blocks 64, block_size 16, C 1" in ended.err
     assert [row["valid"] for row in rows("out")] == ["no", "yes"]
 
 

@@ -83,6 +83,6 @@ def _print(swept: Swept, settings: Settings) -> None:
         say(f"point {point.number} left no result: {point}")
     for one in swept.measured:
         if one.valid != "yes":
-            say(f"point {one.point.number} is not valid: {one.point}")
+            say(f"point {one.point.number} is not valid, {' '.join(one.failed_gates) or one.valid}: {one.point}")
     if swept.interrupted:
         say("interrupted: the same command goes on where it was")

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from swept_runs import JOB_S, measured
 
+from rotoscope.replayer.gates.gate import Gate, Validity
 from rotoscope.replayer.sweep.rows import rows_of
 
 
 def test_a_row_is_the_point_and_the_numbers_of_its_summary_by_their_paths(tmp_path: Path) -> None:
     (row,) = rows_of([measured(tmp_path, 3, job_s=JOB_S)])
 
-    assert list(row)[:6] == ["point", "batch", "concurrency", "valid", "on_frontier", "setup.version"]
+    assert list(row)[:5] == ["point", "batch", "concurrency", "valid", "failed_gates"]
+    assert list(row)[5:7] == ["on_frontier", "setup.version"]
     assert (row["point"], row["batch"], row["concurrency"], row["valid"]) == (3, "8", 2, "yes")
     assert row["window.jobs_per_h_per_user"] == pytest.approx(360.0)
     assert row["window.jobs_per_h_per_gpu"] == pytest.approx(360.0)
@@ -38,3 +41,15 @@ def test_only_valid_points_are_on_the_frontier(tmp_path: Path) -> None:
         ("yes", True),
         ("failed", False),
     ]
+
+
+def test_the_gates_that_failed_are_named(tmp_path: Path) -> None:
+    one = measured(tmp_path, 1)
+    late = Gate(name="lag", passed=False, measured=0.5, limit=0.02, says="late")
+    few = Gate(name="jobs", passed=False, measured=2.0, limit=10.0, says="few")
+    fine = Gate(name="errors", passed=True)
+    judged = replace(one, summary=replace(one.summary, validity=Validity.of((fine, late, few))))
+
+    (row,) = rows_of([judged])
+
+    assert (row["valid"], row["failed_gates"], row["on_frontier"]) == ("no", "lag jobs", False)
