@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from rotoscope import __version__
 from rotoscope.replayer.gates.course import least_sessions
 from rotoscope.replayer.notes import Say
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.reading import read_results
+from rotoscope.replayer.servers import Settings
 from rotoscope.replayer.slo.objectives import Objective, Reached, reached
 from rotoscope.replayer.slo.search import Border, find_border, majority
 from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE
 from rotoscope.replayer.sweep.folder import SweepFolder
-from rotoscope.replayer.sweep.places import Perform, Values
-from rotoscope.replayer.sweep.plan import OptionValue
+from rotoscope.replayer.sweep.places import Perform, Place, Values
+from rotoscope.replayer.sweep.plan import OptionValue, place_digest, told_options
 from rotoscope.replayer.sweep.rows import Row
 from rotoscope.replayer.sweep.tabular import csv_bytes
+from rotoscope.traces.corpus import sha256_of
+from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.model import Trace
+from rotoscope.traces.phrases import counted
 
 FORMAT_NAME = "rotoscope.slo"
 FORMAT_VERSION = 1
@@ -48,6 +55,38 @@ class SloPlan:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"objectives": {one.name: one.limit_s for one in self.objectives}}
+
+
+def plan_search(
+    traces: Sequence[Trace],
+    options: ReplayOptions,
+    *,
+    objectives: tuple[Objective, ...],
+    first: int,
+    most: int,
+    repeats: int,
+    sessions_per_user: int,
+    settings: Settings,
+    place: Place,
+) -> SloPlan:
+    """Return the plan; raise UnusableInput where there is nothing between the bounds, or more than one server."""
+    if first > most:
+        raise UnusableInput(f"expected --from to be no more than --most, not {first} and {most}")
+    if any(len(values) > 1 for values in settings.values()):
+        raise UnusableInput("a search is of one server: give one value to each --set")
+    return SloPlan(
+        version=__version__,
+        objectives=objectives,
+        first=first,
+        most=most,
+        repeats=repeats,
+        sessions_per_user=sessions_per_user,
+        settings={name: values[0] for name, values in settings.items()},
+        seed=options.seed,
+        corpus_sha256=sha256_of(traces),
+        server_sha256=place_digest(place),
+        options=told_options(options),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +132,7 @@ class Searched:
     def outcome(self, concurrency: int) -> str:
         """Return in how many runs at this concurrency the objectives were met."""
         runs = [one for one in self.probes if one.concurrency == concurrency]
-        return f"{sum(one.is_met for one in runs)} of {len(runs)} runs"
+        return f"{sum(one.is_met for one in runs)} of {counted(len(runs), 'run')}"
 
 
 def search(plan: SloPlan, options: ReplayOptions, *, folder: Path, perform: Perform, say: Say) -> Searched:
@@ -148,7 +187,7 @@ class _Search:
         moved = self._folder.set_aside(name)
         if moved is not None:
             self._say(f"what was there of {name} is in {moved}")
-        self._say(f"{concurrency} agents, run {repeat} of {self._plan.repeats}")
+        self._say(f"{counted(concurrency, 'agent')}, run {repeat} of {self._plan.repeats}")
         options = replace(
             self._options,
             concurrency=concurrency,

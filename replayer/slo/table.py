@@ -30,9 +30,9 @@ def answer(searched: Searched, *, most: int) -> Iterator[str]:
         yield "interrupted: the same command goes on where it was"
         return
     if border.met is None:
-        yield f"not even {border.unmet} agents meet the objectives: {searched.outcome(border.unmet or 0)}"
+        yield f"not even {_agents_meet(border.unmet or 0)} the objectives: {searched.outcome(border.unmet or 0)}"
     else:
-        yield f"{border.met} agents meet the objectives: {searched.outcome(border.met)}"
+        yield f"{_agents_meet(border.met)} the objectives: {searched.outcome(border.met)}"
         if border.unmet is None:
             yield f"more than {most} were not tried: give more with --most"
         else:
@@ -42,6 +42,10 @@ def answer(searched: Searched, *, most: int) -> Iterator[str]:
         yield "near this border the limit lies within the 95 % interval of a run: one agent more or less is not certain"
     if any(not one.is_valid for one in near):
         yield "runs that are not valid count as not met: see their summaries"
+
+
+def _agents_meet(number: int) -> str:
+    return f"{number} agent meets" if number == 1 else f"{number} agents meet"
 
 
 def _outcome(probe: Probe) -> str:

@@ -44,19 +44,19 @@ def test_the_most_agents_of_a_simulated_server(run: Run) -> None:
     assert ended.code == 0, ended.err
     answer = json.loads(Path("out/answer.json").read_text())
     assert answer["unmet"] == answer["met"] + 1
-    assert f"{answer['met']} agents meet the objectives: 1 of 1 runs" in ended.out
-    assert f"{answer['unmet']} do not: 0 of 1 runs" in ended.out
+    assert f"{answer['met']} agents meet the objectives: 1 of 1 run" in ended.out
+    assert f"{answer['unmet']} do not: 0 of 1 run" in ended.out
     assert "p90_latency <= 500.0 ms" in ended.out
     again = run(*arguments)
     assert again.out == ended.out
-    assert "agents, run" not in again.err
+    assert ", run 1 of 1" not in again.err
 
 
 def test_objectives_that_nobody_meets_are_3(run: Run) -> None:
     ended = run("--simulate", "--p50-ttft", "0.001ms", "--repeats", "3")
 
     assert ended.code == 3
-    assert "not even 1 agents meet the objectives: 0 of 2 runs" in ended.out
+    assert "not even 1 agent meets the objectives: 0 of 2 runs" in ended.out
 
 
 @pytest.mark.parametrize(

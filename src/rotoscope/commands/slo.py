@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -13,6 +13,10 @@ from rotoscope.loading import loading
 from rotoscope.replay_flags import ReplayFlags, TracePaths
 from rotoscope.replaying import say
 from rotoscope.server_flags import ServerFlags, performing
+
+if TYPE_CHECKING:
+    from rotoscope.replayer.slo.objectives import Objective
+    from rotoscope.replayer.slo.run import Searched
 
 Ttft: TypeAlias = Annotated[
     str | None, typer.Option(help="Longest time to first token, of so many percent of the requests.", metavar="TIME")
@@ -80,45 +84,40 @@ def slo(
     Example: rotoscope slo traces --url http://127.0.0.1:8000 --p95-ttft 2s --p50-itl 50ms -o slo
     """
     with loading():
-        from rotoscope import __version__
         from rotoscope.replayer.interruption import signals_raise
         from rotoscope.replayer.slo.objectives import objectives_of
-        from rotoscope.replayer.slo.run import SloPlan, search
-        from rotoscope.replayer.slo.table import answer, headings, probe_rows
-        from rotoscope.replayer.sweep.plan import place_digest, told_options
-        from rotoscope.tables import print_table
-        from rotoscope.traces.corpus import sha256_of
-        from rotoscope.traces.errors import UnusableInput
+        from rotoscope.replayer.slo.run import plan_search, search
         from rotoscope.traces.formats.recognise import corpus_called
 
-    if first > most:
-        raise UnusableInput(f"expected --from to be no more than --most, not {first} and {most}")
     wanted = objectives_of(objectives.limits_s())
     place, settings = server.place()
-    if any(len(values) > 1 for values in settings.values()):
-        raise UnusableInput("a search is of one server: give one value to each --set")
     options = flags.options(place.any_url)
     labelled, shares = flags.opened(paths, say)
     traces = [opened.trace for opened in labelled]
     options = replace(options, mix=shares, corpus=corpus_called(labelled), sessions=sessions_per_user)
-    plan = SloPlan(
-        version=__version__,
+    plan = plan_search(
+        traces,
+        options,
         objectives=wanted,
         first=first,
         most=most,
         repeats=repeats,
         sessions_per_user=sessions_per_user,
-        settings={name: value for name, (value,) in settings.items()},
-        seed=options.seed,
-        corpus_sha256=sha256_of(traces),
-        server_sha256=place_digest(place),
-        options=told_options(options),
+        settings=settings,
+        place=place,
     )
     with signals_raise():
         found = search(plan, options, folder=output, perform=performing(place, traces), say=say)
-    columns = headings(wanted)
+    _print(found, wanted, most=most)
+    raise typer.Exit(found.exit_code)
+
+
+def _print(found: Searched, objectives: tuple[Objective, ...], *, most: int) -> None:
+    from rotoscope.replayer.slo.table import answer, headings, probe_rows
+    from rotoscope.tables import print_table
+
+    columns = headings(objectives)
     print_table(columns, probe_rows(found), right=range(2, len(columns) - 2))
     typer.echo()
     for sentence in answer(found, most=most):
         typer.echo(sentence)
-    raise typer.Exit(found.exit_code)

@@ -33,9 +33,9 @@ def test_rows_stand_by_number_of_agents() -> None:
 @pytest.mark.parametrize(
     ("probes", "border", "says"),
     [
-        ([probe(2, 1.0), probe(3, 3.0)], Border(2, 3), ["2 agents meet", "3 do not: 0 of 1 runs"]),
+        ([probe(2, 1.0), probe(3, 3.0)], Border(2, 3), ["2 agents meet", "3 do not: 0 of 1 run"]),
         ([probe(2, 1.0)], Border(2, None), ["2 agents meet", "more than 8 were not tried"]),
-        ([probe(1, 9.0)], Border(None, 1), ["not even 1 agents meet"]),
+        ([probe(1, 9.0)], Border(None, 1), ["not even 1 agent meets"]),
         ([probe(2, 1.95), probe(3, 3.0)], Border(2, 3), ["2 agents", "3 do not", "is not certain"]),
         ([probe(2, 1.0), probe(3, 1.0, is_valid=False)], Border(2, 3), ["2 agents", "3 do not", "not valid count as"]),
         ([probe(2, 1.0)], None, ["interrupted"]),
