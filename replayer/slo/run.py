@@ -115,6 +115,7 @@ class Probe:
 class Searched:
     """What there is of a search."""
 
+    repeats: int
     probes: list[Probe] = field(default_factory=list)
     """In the order in which they ran."""
     border: Border | None = None
@@ -122,16 +123,25 @@ class Searched:
 
     @property
     def exit_code(self) -> int:
-        """0: some number of agents meets the objectives; 3: none does, or runs above it are not valid; 130: interrupted."""
+        """0: some number of agents meets the objectives; 3: none does, or it is not known of the next; 130: interrupted."""
         if self.border is None:
             return INTERRUPTED_EXIT_CODE
-        above = [one for one in self.probes if one.concurrency == self.border.unmet]
-        was_measured = not above or any(one.is_valid for one in above)
-        return 0 if self.border.met is not None and was_measured else 3
+        is_known = self.border.unmet is None or self.is_known(self.border.unmet)
+        return 0 if self.border.met is not None and is_known else 3
+
+    def is_known(self, concurrency: int) -> bool:
+        """Whether runs that are not valid did not decide."""
+        valid = [one for one in self.at(concurrency) if one.is_valid]
+        met = sum(one.is_met for one in valid)
+        return 2 * met > self.repeats or 2 * (len(valid) - met) >= self.repeats
+
+    def at(self, concurrency: int) -> list[Probe]:
+        """Return the probes with so many agents."""
+        return [one for one in self.probes if one.concurrency == concurrency]
 
     def outcome(self, concurrency: int) -> str:
         """Return in how many runs at this concurrency the objectives were met."""
-        runs = [one for one in self.probes if one.concurrency == concurrency]
+        runs = self.at(concurrency)
         return f"{sum(one.is_met for one in runs)} of {counted(len(runs), 'run')}"
 
 
@@ -158,7 +168,7 @@ class _Search:
         self._folder = folder
         self._perform = perform
         self._say = say
-        self._searched = Searched()
+        self._searched = Searched(plan.repeats)
 
     def run(self) -> Searched:
         try:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from rotoscope.replayer.slo.objectives import Objective, Reached
 from rotoscope.replayer.slo.run import Probe, Searched
+from rotoscope.traces.phrases import counted
 
 Cells: TypeAlias = tuple[str, ...]
 
@@ -29,19 +30,21 @@ def answer(searched: Searched, *, most: int) -> Iterator[str]:
     if border is None:
         yield "interrupted: the same command goes on where it was"
         return
-    if border.met is None:
-        yield f"not even {_agents_meet(border.unmet or 0)} the objectives: {searched.outcome(border.unmet or 0)}"
-    else:
+    if border.met is not None:
         yield f"{_agents_meet(border.met)} the objectives: {searched.outcome(border.met)}"
-        if border.unmet is None:
-            yield f"more than {most} were not tried: give more with --most"
-        else:
-            yield f"{border.unmet} do not: {searched.outcome(border.unmet)}"
+    if border.unmet is None:
+        yield f"more than {most} were not tried: give more with --most"
+    elif not searched.is_known(border.unmet):
+        runs = searched.at(border.unmet)
+        invalid = sum(not one.is_valid for one in runs)
+        yield f"of {border.unmet} it is not known: {invalid} of {counted(len(runs), 'run')} not valid, see their summaries"
+    elif border.met is None:
+        yield f"not even {_agents_meet(border.unmet)} the objectives: {searched.outcome(border.unmet)}"
+    else:
+        yield f"{border.unmet} do not: {searched.outcome(border.unmet)}"
     near = [one for one in searched.probes if one.concurrency in (border.met, border.unmet)]
     if any(one.is_valid and not one.is_sure for one in near):
         yield "near this border the limit lies within the 95 % interval of a run: one agent more or less is not certain"
-    if any(not one.is_valid for one in near):
-        yield "runs that are not valid count as not met: see their summaries"
 
 
 def _agents_meet(number: int) -> str:

@@ -102,6 +102,33 @@ def test_a_run_that_is_not_valid_has_met_nothing(tmp_path: Path) -> None:
     assert [one.is_valid for one in found.probes] == [True, True, False, False]
 
 
+def test_runs_that_are_not_valid_decide_nothing_for_sure(tmp_path: Path) -> None:
+    """Of three runs with two agents the first is not valid; in one search the others meet the objective, in one they do not."""
+    runs = 0
+
+    def first_fails(options: ReplayOptions, values: Values) -> dict[str, Any]:
+        nonlocal runs
+        runs += options.concurrency == 2
+        return {
+            "failed": int(options.concurrency == 2 and runs == 1),
+            "ttft_s": 9.0 if options.concurrency == 4 else 0.1,
+        }
+
+    met = run(tmp_path / "met", Performer(first_fails), repeats=3, most=2)
+    runs = 0
+    unmet = run(
+        tmp_path / "unmet",
+        Performer(first_fails),
+        repeats=3,
+        most=2,
+        objectives=(Objective(50, "ttft", 0.01),),
+        first=2,
+    )
+
+    assert (met.border, met.exit_code, met.is_known(2)) == (Border(2, None), 0, True)
+    assert (unmet.border, unmet.exit_code, unmet.is_known(2)) == (Border(None, 2), 3, False)
+
+
 def test_every_objective_has_to_be_met(tmp_path: Path) -> None:
     both = (Objective(95, "ttft", 2.0), Objective(50, "job_latency", 1.0))
 

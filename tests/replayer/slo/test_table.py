@@ -19,7 +19,7 @@ def probe(
 
 
 def test_rows_stand_by_number_of_agents() -> None:
-    searched = Searched([probe(4, 2.5), probe(2, 0.5), probe(4, 2.05, repeat=2), probe(3, None, is_valid=False)])
+    searched = Searched(2, [probe(4, 2.5), probe(2, 0.5), probe(4, 2.05, repeat=2), probe(3, None, is_valid=False)])
 
     assert headings([LIMIT]) == ("agents", "run", "p95_ttft <= 2.000 s", "valid", "met")
     assert [*probe_rows(searched)] == [
@@ -37,12 +37,17 @@ def test_rows_stand_by_number_of_agents() -> None:
         ([probe(2, 1.0)], Border(2, None), ["2 agents meet", "more than 8 were not tried"]),
         ([probe(1, 9.0)], Border(None, 1), ["not even 1 agent meets"]),
         ([probe(2, 1.95), probe(3, 3.0)], Border(2, 3), ["2 agents", "3 do not", "is not certain"]),
-        ([probe(2, 1.0), probe(3, 1.0, is_valid=False)], Border(2, 3), ["2 agents", "3 do not", "not valid count as"]),
+        (
+            [probe(2, 1.0), probe(3, 1.0, is_valid=False)],
+            Border(2, 3),
+            ["2 agents", "of 3 it is not known: 1 of 1 run not valid"],
+        ),
+        ([probe(1, 1.0, is_valid=False)], Border(None, 1), ["of 1 it is not known"]),
         ([probe(2, 1.0)], None, ["interrupted"]),
     ],
 )
 def test_the_answer_says_what_is_certain(probes: list[Probe], border: Border | None, says: list[str]) -> None:
-    sentences = [*answer(Searched(probes, border), most=8)]
+    sentences = [*answer(Searched(1, probes, border), most=8)]
 
     assert len(sentences) == len(says)
     assert all(part in sentence for part, sentence in zip(says, sentences, strict=True))
