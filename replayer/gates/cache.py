@@ -92,5 +92,5 @@ def _found(requests: list[tuple[RequestResult, int]], *, size_is_known: bool) ->
         found / expected,
         LEAST_FOUND if size_is_known else LEAST_FOUND_ELSEWHERE,
         f"{found:,} tokens were found in the cache of {expected:,} that must be there, in {len(requests):,} requests at low "
-        "load: the cache is off or does not work",
+        "load: the cache is off or does not work, or not all of what is found is told",
     )

@@ -6,7 +6,8 @@
    used in between fits half of it: all tokens of all sessions that were in flight at any time since this session
    began, the shared prefixes, and what the server counts of others.
 3. Where it is not known, sessions come one after the other, and only prompts of which at least half must be there
-   count: a server with slots takes a slot whose prompt is much like the new one.
+   count: a server with slots takes a slot whose prompt is much like the new one. Where the server has no metrics either,
+   it may be a hosted endpoint, which keeps no short prompts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from rotoscope.replayer.token_streams import CallName
 
 LARGEST_BLOCK = 128
 """Tokens, where the server does not tell: the default of no engine is larger."""
+LEAST_HOSTED = 1024
+"""Tokens of a prompt that a hosted endpoint keeps, by OpenAI's documentation of its cache."""
 _SAME_TIME_S = 5e-6
 """Times are rounded to microseconds."""
 
@@ -39,12 +42,13 @@ def findable_requests(evidence: Evidence) -> list[tuple[RequestResult, int]]:
     room = None if capacity is None else _Room.of(evidence, capacity_tokens=capacity)
     block_size = (server and server.block_size) or max(setup.block_size, LARGEST_BLOCK)
     answered = {CallName(one.session, one.call): time for one in requests if (time := _answered_time(one))}
+    least = LEAST_HOSTED if server is None else 1
     found = []
     for one in requests:
         if CallName(one.session, one.call) in answered and (room is None or room.has_kept(one)):
             shared = _shared_before(one, evidence.origins, answered) - unforeseen_tokens(setup)
             tokens = max(min(shared, isl(one) - 1), 0) // block_size * block_size
-            if tokens and (room is not None or 2 * tokens >= isl(one)):
+            if tokens >= least and (room is not None or 2 * tokens >= isl(one)):
                 found.append((one, tokens))
     return found
 

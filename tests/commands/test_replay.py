@@ -267,7 +267,7 @@ def test_results_name_the_corpus_the_command_and_the_server(run: Run) -> None:
 def test_growth_may_be_assumed_and_the_summary_says_so(run: Run) -> None:
     Path("x.json").write_bytes(weka(request(0, [1, 2], tail=5, out=30), request(5, [1, 2, 3])))
     with completions_in_a_thread(perfect) as server:
-        options = ("--gaps", "none", "--assume-growth", "-o", "out", "--skip-gate", "below-optimum")
+        options = ("--gaps", "none", "--assume-growth", "-o", "out")
         ended = run("x.json", "--url", server.url, *options)
 
     assert ended.code == 0

@@ -57,7 +57,6 @@ def test_a_grid_on_servers_that_are_started_for_each_point(run: Run) -> None:
     ended = run(
         *("run.trace.json", "--concurrency", "1,2", "--sessions-per-user", "3", "-o", "out", "--no-preflight"),
         *("--set", "max_batch=2,8", "--server-command", f"{SERVER} {{port}} --batch {{max_batch}}"),
-        *("--skip-gate", "below-optimum"),
     )
 
     assert ended.code == 0, ended.err

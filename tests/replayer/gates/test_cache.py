@@ -13,6 +13,7 @@ from rotoscope.replayer.sent import Origin
 from rotoscope.replayer.server_metrics.counts import Growth, ServerMetrics
 from rotoscope.replayer.token_streams import CallName
 
+SLOTS = ServerMetrics(family="llama.cpp", replicas=1)
 ONE_CACHE = ServerMetrics(family="vllm", capacity_tokens=100_000, replicas=1, block_size=16)
 
 
@@ -76,7 +77,11 @@ def test_most_of_what_must_be_in_a_known_cache_is_found(cached: int, passed: boo
 
 @pytest.mark.parametrize(("cached", "passed"), [(60, True), (40, False), (0, False)])
 def test_of_an_unknown_cache_only_one_that_finds_nearly_nothing_is_off(cached: int, passed: bool) -> None:
-    assert below_optimum(grown(cached)).passed is passed
+    assert below_optimum(grown(cached, server=SLOTS)).passed is passed
+
+
+def test_a_hosted_endpoint_keeps_no_short_prompts() -> None:
+    assert below_optimum(grown(0)).passed is None
 
 
 @pytest.mark.parametrize(
