@@ -17,6 +17,7 @@ from rotoscope.replayer.lanes import Progress
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import AUTO_API, ReplayOptions
 from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
+from rotoscope.replayer.polling import sparse_interval_s
 from rotoscope.replayer.preflight import check_context
 from rotoscope.replayer.prompting import Prompting
 from rotoscope.replayer.rendering import TOKEN_ARRAYS
@@ -125,7 +126,7 @@ class _CountedInside:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self.source = Source(self._metrics(), self._read)
+        self.source = Source(self._metrics(), self._read, sparse_interval_s)
 
     async def begin(self, *, expected_tokens: int) -> None:
         """Count from here on."""

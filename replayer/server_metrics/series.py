@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rotoscope.replayer.clock import LoopClock
-from rotoscope.replayer.polling import looking
+from rotoscope.replayer.polling import Interval, interval_s, looking
 from rotoscope.replayer.results import SERVER_FILE, ResultsFolder
 from rotoscope.replayer.server_metrics.counts import (
     COUNTERS,
@@ -34,6 +34,8 @@ class Source:
     """What the server told before the run."""
     read: Read
     """Tells what it is now; None where nothing came."""
+    interval: Interval = interval_s
+    """Between looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,7 @@ class ServerSeries:
 
     def looking(self) -> AbstractAsyncContextManager[None]:
         """Take samples beside what is done in this context."""
-        return looking(self.look, elapsed_s=self._elapsed_s, clock=LoopClock())
+        return looking(self.look, elapsed_s=self._elapsed_s, clock=LoopClock(), interval=self.source.interval)
 
     async def look(self) -> None:
         """Take a sample."""

@@ -126,18 +126,19 @@ class BlockCache:
         self.held += revived + len(taken)
         cached = found + onboarded
         if onboarded:
-            self._make_findable(keys[found:cached], taken[:onboarded])
+            self._make_findable(keys[found:cached].tolist(), taken[:onboarded])
         return Lease(keys, np.concatenate([slots, taken]), cached, cached, onboarded)
 
     def commit(self, lease: Lease, count: int) -> None:
         """Make the first `count` blocks of a lease findable; a block that somebody else computed meanwhile is shared."""
-        computed = lease.committed + self.match(lease.keys[lease.committed : count])
-        for depth in range(lease.committed, computed):
-            self._share(lease, depth, self._slot_of[int(lease.keys[depth])])
-        keys = lease.keys[computed:count]
-        self._make_findable(keys, lease.slots[computed:count])
+        keys = lease.keys[lease.committed : count].tolist()
+        shared = next((rank for rank, key in enumerate(keys) if key not in self._slot_of), len(keys))
+        for depth, key in enumerate(keys[:shared], lease.committed):
+            self._share(lease, depth, self._slot_of[key])
+        if shared < len(keys):
+            self._make_findable(keys[shared:], lease.slots[lease.committed + shared : count])
         if self.host is not None:
-            self.host.discard(keys.tolist())
+            self.host.discard(keys[shared:])
         lease.committed = max(lease.committed, count)
 
     def release(self, lease: Lease) -> None:
@@ -151,9 +152,9 @@ class BlockCache:
         self._add_empty(free[~cached])
         self.held -= len(free)
 
-    def _make_findable(self, keys: BlockKeys, slots: NDArray[np.int64]) -> None:
-        self._slot_of.update(zip(keys.tolist(), slots.tolist(), strict=True))
-        self._key[slots] = keys
+    def _make_findable(self, keys: list[int], slots: NDArray[np.int64]) -> None:
+        self._slot_of.update(zip(keys, slots.tolist(), strict=True))
+        self._key[slots] = np.array(keys, np.uint64)
         self._findable[slots] = True
 
     def _share(self, lease: Lease, depth: int, other: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from functools import partial
 
 from rotoscope.replayer.simulator.scheduler import Generation, Scheduler
 from rotoscope.replayer.simulator.timing import Clock
@@ -19,10 +18,12 @@ class Engine:
         self.clock = clock
         self._changed: dict[Generation, asyncio.Event] = {}
         self._failed = False
-        self._woken: asyncio.Future[bool] | None = None
-        """Of `run`, while it waits; whether for the moment itself or because there is another one."""
+        self._woken: asyncio.Future[None] | None = None
+        """Of `run`, while it waits."""
+        self._timer: asyncio.Handle | None = None
+        """Wakes it."""
         self._awaited_s: float | None = None
-        """The moment; None if nothing is to come."""
+        """When; None if nothing is to come."""
         self._due_s = 0.0
         """When the last step was to end: steps follow one another from there, so that late wake-ups do not add up."""
 
@@ -74,38 +75,42 @@ class Engine:
 
     async def _turn(self) -> None:
         stretch = self.scheduler.next_stretch(self.clock.now(), start_s=self._due_s)
-        is_due = await self._until(self._next_s())
+        await self._until_next()
         if stretch is None:
             self._due_s = self.clock.now()
-        elif is_due:
-            self._due_s = stretch.end_s
-            for generation in self.scheduler.complete():
-                if generation.is_looked_at:
-                    self._changed[generation].set()
+            return
+        self._due_s = stretch.end_s
+        for generation in self.scheduler.complete():
+            if generation.is_looked_at:
+                self._changed[generation].set()
 
     def _next_s(self) -> float | None:
         """Return when what is in progress ends, or else the head of the queue is ready."""
         stretch = self.scheduler.stretch
         return self.scheduler.next_ready_s() if stretch is None else stretch.end_s
 
-    async def _until(self, moment_s: float | None) -> bool:
-        """Return True at a moment, False as soon as another one is to be waited for."""
-        woken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._woken = woken
-        self._awaited_s = moment_s
-        timer = None if moment_s is None else self.clock.call_at(moment_s, partial(self._wake, is_due=True))
+    async def _until_next(self) -> None:
+        """Return when the next thing happens, which may turn out to be another one meanwhile."""
+        self._woken = asyncio.get_running_loop().create_future()
+        self._set_timer(self._next_s())
         try:
-            return await woken
+            await self._woken
         finally:
             self._woken = None
-            if timer is not None:
-                timer.cancel()
+            self._set_timer(None)
 
     def _look_anew(self) -> None:
         """Let `run` wait for another moment if that is the next now."""
-        if self._woken is not None and self._next_s() != self._awaited_s:
-            self._wake(is_due=False)
+        next_s = self._next_s()
+        if self._woken is not None and next_s != self._awaited_s:
+            self._set_timer(next_s)
 
-    def _wake(self, *, is_due: bool) -> None:
+    def _set_timer(self, moment_s: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._awaited_s = moment_s
+        self._timer = None if moment_s is None else self.clock.call_at(moment_s, self._wake)
+
+    def _wake(self) -> None:
         if self._woken is not None and not self._woken.done():
-            self._woken.set_result(is_due)
+            self._woken.set_result(None)

@@ -7,7 +7,7 @@ import pytest
 from event_loops import in_jumping_loop
 
 from rotoscope.replayer.clock import LoopClock
-from rotoscope.replayer.polling import interval_s, looking
+from rotoscope.replayer.polling import interval_s, looking, sparse_interval_s
 
 
 async def looks_within(seconds: float, *, takes_s: float = 0.0) -> list[float]:
@@ -64,3 +64,7 @@ async def test_an_error_of_a_look_ends_the_looking_and_nothing_else(caplog: pyte
 
 def test_looks_of_a_long_run_are_fewer() -> None:
     assert (interval_s(0.0), interval_s(10_000.0), interval_s(36_000.0)) == (1.0, 1.0, 3.6)
+
+
+def test_where_looks_cost_as_much_as_the_run_they_are_rarer_but_leave_no_gap() -> None:
+    assert [sparse_interval_s(at_s) for at_s in (0.0, 400.0, 1_000.0, 4_000.0, 20_000.0)] == [1.0, 1.0, 2.5, 5.0, 10.0]
