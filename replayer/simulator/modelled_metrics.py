@@ -36,6 +36,8 @@ def told(engines: Sequence[tuple[Scheduler, Latencies]]) -> ServerMetrics:
         running=float(sum(len(scheduler.running) for scheduler in schedulers)),
         waiting=float(sum(len(scheduler.waiting) for scheduler in schedulers)),
         block_size=schedulers[0].profile.block_size,
+        capacity_tokens=schedulers[0].cache.blocks * schedulers[0].profile.block_size,
+        replicas=len(engines),
     )
 
 
