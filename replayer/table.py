@@ -73,7 +73,7 @@ def distribution_rows(summary: Summary) -> Iterator[Row]:
     yield from _distribution("latency, ms", summary.latency_s, "{:,.1f}", scale=1000)
     yield from _distribution("job latency, s", summary.job_latency_s, "{:,.3f}")
     yield from _distribution("schedule lag, ms", summary.schedule_lag_s, "{:,.1f}", scale=1000)
-    yield from _distribution("  of requests", summary.client.request_lag_s, "{:,.1f}", scale=1000)
+    yield from _distribution("request lag, ms", summary.client.request_lag_s, "{:,.1f}", scale=1000)
     yield from _distribution("loop delay, ms", summary.client.loop_delay_s, "{:,.1f}", scale=1000)
 
 
