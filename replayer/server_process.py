@@ -3,6 +3,7 @@
 1. It gets a process group of its own: a Ctrl-C in the terminal does not reach it, and a signal reaches its children too.
 2. What it says goes to no file, as it may echo prompts; the last lines are kept in memory, and shown where it fails.
 3. However the block ends, the group gets SIGTERM, some seconds, and SIGKILL.
+4. Where this process itself is killed, a shell that waits for the end of a pipe does the same.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from rotoscope.traces.errors import RunFailed
 LAST_LINES = 20
 _LONGEST_LINE = 400
 _POLL_S = 0.02
+_KEEPER = 'read -r nothing; kill -s TERM -- "-$1"; sleep "$2"; kill -s KILL -- "-$1"'
 _ORPHANS_S = 2.0
 """For children of a server that has ended; where nobody reaps them, they are never seen to end."""
 
@@ -58,7 +60,7 @@ def running_server(
     server: _Server | None = None
     try:
         with signals_held():
-            server = _Server(_started(words))
+            server = _Server(_started(words), stop_s=patience.stop_s)
         took_s = asyncio.run(_until_ready(server, url, api_key=api_key, timeout_s=patience.ready_s))
         say(f"the server is ready after {took_s:.1f} s")
         yield
@@ -71,7 +73,7 @@ def running_server(
         raise
     finally:
         if server is not None:
-            server.stop(patience.stop_s)
+            server.stop()
 
 
 def free_port() -> int:
@@ -95,6 +97,17 @@ def _started(words: Sequence[str]) -> subprocess.Popen[bytes]:
         raise RunFailed(f"the server {words[0]!r} cannot be started: {error.strerror}") from error
 
 
+def _keeper(group: int, stop_s: float) -> subprocess.Popen[bytes]:
+    """Start what ends a group of processes once the end of its pipe that is ours is closed, by whatever ended us."""
+    return subprocess.Popen(
+        ["sh", "-c", _KEEPER, "sh", str(group), f"{stop_s:f}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 async def _until_ready(server: _Server, url: str, *, api_key: str | None, timeout_s: float) -> float:
     async with client_session(api_key=api_key, timeout_s=ANSWER_S, reuses_connections=False) as http:
         return await until_ready(
@@ -105,8 +118,15 @@ async def _until_ready(server: _Server, url: str, *, api_key: str | None, timeou
 class _Server:
     """A process group and the last that it said."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], *, stop_s: float) -> None:
         self._process = process
+        self._stop_s = stop_s
+        try:
+            self._keeper = _keeper(process.pid, stop_s)
+        except OSError as error:
+            self._signal(signal.SIGKILL)
+            process.communicate()
+            raise RunFailed(f"no shell can be started beside the server: {error.strerror}") from error
         self._said: deque[str] = deque(maxlen=LAST_LINES)
         assert process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
@@ -123,14 +143,16 @@ class _Server:
         for line in [*self._said]:
             say(f"server: {line}")
 
-    def stop(self, timeout_s: float) -> None:
+    def stop(self) -> None:
         """End the group, by SIGKILL where SIGTERM is not enough; also when interrupted meanwhile."""
         try:
             self._signal(signal.SIGTERM)
-            self._wait(timeout_s)
+            self._wait(self._stop_s)
         finally:
             self._signal(signal.SIGKILL)
             self._process.wait()
+            self._keeper.kill()
+            self._keeper.communicate()
             self._reader.join(timeout=_ORPHANS_S)  # a child that left the group may still hold the pipe
             if not self._reader.is_alive() and self._process.stdout is not None:
                 self._process.stdout.close()

@@ -64,6 +64,21 @@ def answer(body: dict[str, object]) -> bytes:
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
 
 
+def has_ended(pid: int, *, within_s: float) -> bool:
+    """Return whether a process that was killed ends in this time; nobody may be there to reap it."""
+    end_s = time.monotonic() + within_s
+    while (is_there := _is_running(pid)) and time.monotonic() < end_s:
+        os.sched_yield()
+    return not is_there
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def main(port: str, *how: str) -> None:
     print("loading the model", flush=True)
     if "dies" in how:

@@ -166,3 +166,19 @@ def test_an_interruption_is_130_and_leaves_no_server(run: Run, how: str, number:
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, 0)
     assert json.loads(Path("out/sweep.json").read_text())["concurrency"] == [1]
+
+
+def test_a_sweep_that_is_killed_leaves_no_server(run: Run) -> None:
+    os.mkfifo("pid")
+    words = ("sweep", "run.trace.json", "--concurrency", "1", "-o", "out", "--stop-timeout", "0.01")
+
+    async def killed() -> int:
+        async with rotoscope_process.rotoscope(
+            *words, "--server-command", f"{SERVER} {{port}} stubborn tells pid silent"
+        ) as process:
+            pid = int(await asyncio.wait_for(asyncio.to_thread(Path("pid").read_text), PATIENCE_S))
+            process.kill()
+            await process.wait()
+            return pid
+
+    assert started_server.has_ended(asyncio.run(killed()), within_s=PATIENCE_S)

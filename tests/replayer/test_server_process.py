@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,15 +42,6 @@ def run(*how: str, patience: Patience = PATIENCE, do: Callable[[], None] = lambd
     return said
 
 
-def is_running(pid: int) -> bool:
-    """Return whether a process is there and no zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
 def test_a_server_runs_as_long_as_the_block() -> None:
     (ready,) = run()
 
@@ -66,10 +56,7 @@ def test_children_that_ignore_sigterm_end_with_their_server(tmp_path: Path) -> N
     run("forks", str(tmp_path / "pid"), patience=HASTE)
 
     child = int((tmp_path / "pid").read_text())
-    end_s = time.monotonic() + PATIENCE.stop_s
-    while is_running(child) and time.monotonic() < end_s:  # the kernel takes a moment
-        os.sched_yield()
-    assert not is_running(child)
+    assert started_server.has_ended(child, within_s=PATIENCE.stop_s)
 
 
 def test_a_server_that_dies_at_its_start_tells_its_last_words_without_their_colours() -> None:
