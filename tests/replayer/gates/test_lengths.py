@@ -63,3 +63,9 @@ def test_no_prompt_of_words_is_shorter_than_the_template_and_a_word(counted: int
 
 def test_a_server_that_counts_no_prompts_cannot_be_checked() -> None:
     assert prompt_lengths(evidence_of([make_request_result(prompt_tokens=None)])).passed is None
+
+
+def test_a_token_asked_for_in_the_place_of_none_is_no_other_length() -> None:
+    empty = make_request_result(planned_completion_tokens=0, asked_tokens=1, completion_tokens=1)
+
+    assert output_lengths(evidence_of([empty])).passed
