@@ -30,6 +30,8 @@ AUTO_API = "auto"
 DEFAULT_PROFILE = "token"
 """One token a block and outputs kept: no engine can reuse more."""
 
+MOST = 10**9
+"""Of whatever is counted: more is a slip, and files of results hold no number of any size."""
 _SALT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -102,17 +104,19 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         if self.url is not None and self.server_url.user and self.api_key is not None:
             raise UnusableInput("expected an API key or a user in the URL, not both")
-        for name in ("sessions", "concurrency", "gpus", "max_batch"):
+        for name in ("sessions", "concurrency", "gpus", "max_batch", "block_size"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UnusableInput(f"{name} must be at least 1, not {value}")
+            if value is not None and not 1 <= value <= MOST:
+                raise UnusableInput(f"{name} must be at least 1 and at most {MOST:,}, not {value}")
+        if not -(2**63) <= self.seed < 2**63:
+            raise UnusableInput(f"a seed is a whole number of up to 64 bits, with its sign, not {self.seed}")
         if self.dcgm is not None:
             dcgm_url(self.dcgm)
         self._check_load()
         if not 0 <= self.ramp_s < inf:
             raise UnusableInput(f"the ramp must be 0 seconds or more, not {self.ramp_s}")
-        if not self.timeout_s > 0:
-            raise UnusableInput(f"the timeout must be more than 0 seconds, not {self.timeout_s}")
+        if not 0 < self.timeout_s < inf:
+            raise UnusableInput(f"the timeout must be more than 0 seconds, and some number, not {self.timeout_s}")
         if self.salt is not None and not _SALT.fullmatch(self.salt):
             raise UnusableInput("a salt is 1 to 64 letters, digits, and any of _ . -")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):

@@ -59,7 +59,7 @@ class Gaps:
             raise UnusableInput("expected no gaps, or a scale or cap of them, not both")
         if not (isfinite(self.scale) and self.scale >= 0):
             raise UnusableInput(f"expected a gap scale of 0 or more, found {self.scale}")
-        if self.cap_s is not None and not self.cap_s >= 0:
+        if self.cap_s is not None and not 0 <= self.cap_s < inf:
             raise UnusableInput(f"expected a gap cap of 0 s or more, found {self.cap_s}")
 
     def seconds(self, start_ms: float, stop_ms: float) -> float:

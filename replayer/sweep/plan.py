@@ -21,7 +21,7 @@ from rotoscope.traces.model import Trace
 
 OptionValue: TypeAlias = bool | int | float | str | None
 
-_NOT_TOLD = {"url", "api_key", "folder", "salt", "sessions", "concurrency", "seed", "tokenizer"}
+_NOT_TOLD = {"url", "api_key", "folder", "salt", "sessions", "concurrency", "seed", "tokenizer", "dcgm"}
 """Told elsewhere, of a point, or of the machine."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,@+=-]{0,99}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.=+-]")

@@ -11,7 +11,8 @@ from rotoscope.traces.errors import UnusableInput
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 VALUE = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.:/@+=%-]{0,63}")
 """Of a name, number or switch; a path stays out, because results tell nothing of the machine."""
-RESERVED = ("port", "concurrency", "sessions")
+RESERVED = ("port", "concurrency", "sessions", "point", "valid", "failed_gates", "on_frontier")
+"""Fields of the server command, options, and columns of the tables."""
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:

@@ -444,7 +444,10 @@ def test_the_kinds_of_gaps_have_names(kind: str) -> None:
         gap_kind(f"{kind}s")
 
 
-@pytest.mark.parametrize("values", [{"scale": -1.0}, {"scale": float("nan")}, {"cap_s": -0.1}, {"cap_s": float("nan")}])
+@pytest.mark.parametrize(
+    "values",
+    [{"scale": -1.0}, {"scale": float("nan")}, {"cap_s": -0.1}, {"cap_s": float("nan")}, {"cap_s": float("inf")}],
+)
 def test_gaps_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(UnusableInput, match="expected a gap"):
         Gaps(**values)

@@ -89,6 +89,7 @@ def test_other_traces_and_other_options_make_another_plan() -> None:
         {"folder": Path("there")},
         {"tokenizer": Path("/home/jo/tokenizer.json")},
         {"salt": "x"},
+        {"dcgm": "gpu-7.example:9400"},
     ],
 )
 def test_what_belongs_to_a_machine_or_a_point_is_not_told(change: dict[str, Any]) -> None:

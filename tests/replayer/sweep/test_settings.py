@@ -18,7 +18,20 @@ def test_settings_keep_their_order_and_that_of_their_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["batch", "=8", "Batch=8", "batch=", "batch=8,,9", "batch=8,8", "port=1", "concurrency=1", "m=/models/x"]
+    "text",
+    [
+        "batch",
+        "=8",
+        "Batch=8",
+        "batch=",
+        "batch=8,,9",
+        "batch=8,8",
+        "port=1",
+        "concurrency=1",
+        "valid=1",
+        "point=1",
+        "m=/models/x",
+    ],
 )
 def test_other_settings_are_refused(text: str) -> None:
     with pytest.raises(UnusableInput):
