@@ -68,10 +68,19 @@ def _value_at(samples: Sequence[Timed], name: str, at_s: float) -> float | None:
         return None
     before = after if samples[after].at_s <= at_s else max(after - 1, 0)
     first, last = samples[before], samples[after]
-    values = getattr(first, name), getattr(last, name)
-    if None in values or max(last.at_s - first.at_s, at_s - last.at_s) > _LONGEST_GAP * interval_s(at_s):
+    start, end = (_value_of(samples, name, place) for place in (before, after))
+    gap_s = max(last.at_s - first.at_s, at_s - last.at_s, first.at_s - at_s)
+    if start is None or end is None or gap_s > _LONGEST_GAP * interval_s(at_s):
         return None
-    return float(values[0] + (values[1] - values[0]) * _share(first.at_s, last.at_s, at_s))
+    return start + (end - start) * _share(first.at_s, last.at_s, at_s)
+
+
+def _value_of(samples: Sequence[Timed], name: str, place: int) -> float | None:
+    """Return what a sample tells of a counter: 0 as long as it is not there yet, as engines show many once they are used."""
+    value: float | None = getattr(samples[place], name)
+    if value is None and any(getattr(later, name) is not None for later in samples[place + 1 :]):
+        return 0.0
+    return value
 
 
 def _share(first_s: float, last_s: float, at_s: float) -> float:

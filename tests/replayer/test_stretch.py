@@ -39,6 +39,21 @@ def test_a_counter_that_is_not_known_at_an_edge_is_not_known() -> None:
     assert counted([], "prompt", Interval(0.0, 1.0)) is None
 
 
+def test_a_counter_that_shows_itself_once_it_is_used_counts_from_zero() -> None:
+    samples = counts_of((0.0, None), (1.0, None), (2.0, 100.0), (3.0, 400.0))
+
+    assert counted(samples, "prompt", Interval(0.0, 3.0)) == 400.0
+    assert counted(samples, "prompt", Interval(0.0, 1.0)) == 0.0
+    assert counted(samples, "prompt", Interval(1.5, 3.0)) == 350.0
+
+
+def test_nothing_is_said_about_what_was_long_before_the_first_sample() -> None:
+    samples = counts_of((20.0, 0.0), (21.0, 100.0), (22.0, 400.0))
+
+    assert counted(samples, "prompt", Interval(12.0, 22.0)) == 400.0
+    assert counted(samples, "prompt", Interval(5.0, 22.0)) is None
+
+
 def test_nothing_is_said_about_an_edge_within_a_gap() -> None:
     samples = counts_of((0.0, 0.0), (1.0, 100.0), (12.0, 400.0), (13.0, 500.0), (23.0, 600.0))
 
