@@ -68,7 +68,7 @@ def test_a_grid_on_servers_that_are_started_for_each_point(run: Run) -> None:
         ("8", "2", "8"),
     ]
     assert len({row["setup.salt"] for row in rows("out")}) == 4
-    assert "loading the model" not in "".join(path.read_text() for path in Path("out").rglob("*.*"))
+    assert not any(b"loading the model" in path.read_bytes() for path in Path("out").rglob("*.*"))
     assert ended.err.count("the server is ready") == 4
 
 
