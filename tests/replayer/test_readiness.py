@@ -33,6 +33,7 @@ def test_a_step_starts_when_so_many_tokens_have_arrived() -> None:
 
     assert waits.first() == [0]
     assert waits.is_awaited(0)
+    assert (waits.awaited_tokens(0), waits.awaited_tokens(1)) == ((3, 5), ())
     assert waits.delivered(0, 2, path=Path(1.0)) == []
     assert waits.delivered(0, 4, path=Path(1.0)) == [2]
     assert waits.delivered(0, 9, path=Path(1.0)) == [1]

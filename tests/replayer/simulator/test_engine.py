@@ -31,10 +31,11 @@ async def running_engine(*, speed: float = 1.0, max_batch: int = 4) -> AsyncIter
             await task
 
 
-def make_generation(prompt_tokens: int = 100, output_tokens: int = 3, first: int = 0) -> Generation:
-    return Generation(
-        np.arange(first, first + prompt_tokens, dtype=np.uint32), np.arange(output_tokens, dtype=np.uint32)
-    )
+def make_generation(
+    prompt_tokens: int = 100, output_tokens: int = 3, first: int = 0, *, awaited: tuple[int, ...] | None = None
+) -> Generation:
+    prompt = np.arange(first, first + prompt_tokens, dtype=np.uint32)
+    return Generation(prompt, np.arange(output_tokens, dtype=np.uint32), awaited=awaited)
 
 
 async def times_of(engine: Engine, *generations: Generation) -> list[tuple[float, int]]:
@@ -70,6 +71,42 @@ async def test_a_request_that_comes_during_a_step_joins_the_next() -> None:
         # ready at 1.53, next step begins at 1.6 and computes 10 prompt tokens beside the one that decodes
         assert await second == [(1.8, 1)]
         assert (1.8, 3) in await first
+
+
+@in_jumping_loop
+async def test_a_request_that_comes_where_steps_are_taken_together_joins_the_next_all_the_same() -> None:
+    async with running_engine() as (engine, _):
+        first = asyncio.create_task(times_of(engine, make_generation(output_tokens=12, awaited=())))
+        await asyncio.sleep(1.83)
+        second = asyncio.create_task(times_of(engine, make_generation(10, 1, first=500)))
+
+        # first token at 1.5; ready at 2.33, the step in progress then ends at 2.4
+        assert await second == [(2.6, 1)]
+        assert await first == [(1.5, 1), (2.7, 12)]
+
+
+@in_jumping_loop
+async def test_where_steps_are_taken_together_tokens_are_told_that_somebody_looks_at() -> None:
+    async with running_engine() as (engine, _):
+        generation = make_generation(output_tokens=50, awaited=(4, 20))
+
+        assert await times_of(engine, generation) == [(1.5, 1), (1.8, 4), (3.4, 20), (6.4, 50)]
+        assert generation.token_times_s == pytest.approx([1.5 + 0.1 * step for step in range(50)])
+
+
+@in_jumping_loop
+async def test_who_leaves_where_steps_are_taken_together_makes_room_at_the_end_of_the_step() -> None:
+    async with running_engine(max_batch=1) as (engine, _):
+        leaving = asyncio.create_task(times_of(engine, make_generation(output_tokens=500, awaited=())))
+        waiting = asyncio.create_task(times_of(engine, make_generation(10, 1, first=900)))
+        await asyncio.sleep(5.03)
+        assert engine.at_this_moment().counts.generated_tokens == 36
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+
+        assert await waiting == [(5.2, 1)]
+        assert engine.scheduler.counts.generated_tokens == 37
 
 
 @in_jumping_loop

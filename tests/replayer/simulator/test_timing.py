@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from event_loops import in_jumping_loop
@@ -69,6 +70,15 @@ def test_a_decoding_sequence_looks_at_its_context() -> None:
     timing = Timing(prefill_tokens_per_s=1.0, decode_step_s=((1, 1.0), (2, 1.5)), decode_context_s=0.001)
 
     assert timing.step_s(contexts=[100, 400]) == pytest.approx(2.0)
+
+
+def test_decode_steps_in_a_row_last_what_each_lasts_alone() -> None:
+    timing, contexts = replace(TIMING, decode_context_s=1.93e-06), [100, 4000, 37]
+
+    together = timing.decode_steps_s(50, sequences=3, context_tokens=sum(contexts))
+
+    singly = [timing.step_s(contexts=[tokens + step for tokens in contexts]) for step in range(50)]
+    assert together.tolist() == singly
 
 
 @in_jumping_loop
