@@ -22,13 +22,13 @@ CODING_AGENTS ?= $(notdir $(wildcard scripts/coding_agents/*))
 FEW_CLIENTS := openai anthropic openai-agents langgraph mini-swe-agent
 python := $(VENV)/bin/python
 without_others := --ignore tests/engine --ignore tests/aiperf --ignore tests/clients --ignore tests/coding_agents \
-	--ignore tests/intercept --ignore tests/phoenix --ignore tests/otlp_clients
+	--ignore tests/intercept --ignore tests/phoenix --ignore tests/otlp_clients --ignore tests/experiments
 pytest := $(python) -m pytest -n auto --dist loadfile
 export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: fuzz soak help demo test test-all test-others test-engine test-aiperf test-otlp test-clients test-few-clients test-coding-agents example-traces dataset test-intercept test-intercept-others test-data tests bench bench-engine bench-experiments bench-aiperf format docs environment
+.PHONY: fuzz soak help demo test test-all test-others test-engine test-experiments test-aiperf test-otlp test-clients test-few-clients test-coding-agents example-traces dataset test-intercept test-intercept-others test-data tests bench bench-engine bench-experiments bench-aiperf format docs environment
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r target text; do printf '  make %-21s %s\n' "$$target" "$$text"; done
@@ -54,6 +54,9 @@ tests: environment ## the tests alone
 test-engine: ## the tests against a real inference engine, in an environment of their own
 	@scripts/environment.sh $(ENGINE_VENV) dev engine examples
 	ROTOSCOPE_ENGINE=1 $(ENGINE_VENV)/bin/python -m pytest -n 0 -s tests/engine
+
+test-experiments: environment ## repeat on the simulator what is known of serving agents: cliff, batch sizes, routers
+	$(pytest) tests/experiments
 
 test-aiperf: environment ## that AIPerf loads what is converted, in an environment of its own
 	@scripts/programs.sh aiperf $(AIPERF_VENV)

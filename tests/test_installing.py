@@ -58,7 +58,7 @@ KINDS = {
         "3.12",
         "--no-deps --requirement scripts/programs/dynamo.txt",
         "scripts/programs/dynamo.txt",
-        frozenset({"aiperf", "dynamo", "phoenix", "vllm"}),
+        frozenset({"aiconfigurator", "aiperf", "dynamo", "phoenix", "vllm"}),
     ),
     "program": Kind(
         "programs.sh",
@@ -68,7 +68,7 @@ KINDS = {
         "3.13",
         "--no-deps --requirement scripts/programs/phoenix.txt",
         "scripts/programs/phoenix.txt",
-        frozenset({"aiperf", "dynamo", "phoenix", "vllm"}),
+        frozenset({"aiconfigurator", "aiperf", "dynamo", "phoenix", "vllm"}),
     ),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
