@@ -25,9 +25,8 @@ import numpy as np
 from rotoscope.replayer.comparison.measures import Kept
 from rotoscope.replayer.comparison.sample import Floats
 
-FEWEST_PARTS, MOST_PARTS = 5, 10
-USERS_A_PART = 6
-"""Sessions of a long part, for each that is in flight at the same time, if there are as many."""
+LONG_PARTS = 5
+"""Not more in a longer run, whose spells may be longer, too: parts that are short beside a spell say too little of it."""
 LEAST_USERS = 2
 """Sessions for each that is in flight, below which nothing is said: no two of them would be apart in time."""
 SHORT_PARTS = 32
@@ -56,12 +55,12 @@ def spread_of(
         return found
 
     everything = np.ones(sessions, dtype=np.bool_)
-    if sessions < max(FEWEST_PARTS, LEAST_USERS * in_flight):
+    if sessions < max(LONG_PARTS, LEAST_USERS * in_flight):
         return Spread(difference(everything), np.full(len(difference(everything)), np.nan))
     short = _jackknifed(difference, sessions, min(SHORT_PARTS, sessions))
     if len(a) == len(b) == 1:
-        units: tuple[int, ...] = (_parts(sessions, in_flight),)
-        errors = _errors(_jackknifed(difference, sessions, units[0]), units)
+        units: tuple[int, ...] = (LONG_PARTS,)
+        errors = _errors(_jackknifed(difference, sessions, LONG_PARTS), units)
     else:
         units = (len(a), len(b))
         errors = _errors(np.array([numbers(everything) for numbers in (*a, *b)]), units)
@@ -92,11 +91,6 @@ def _normal(units: int, numbers: int) -> Floats:
     key = int.from_bytes(sha256(b"largest t").digest()[:16], "little")
     drawn: Floats = np.random.Generator(np.random.Philox(key=key)).normal(size=(DRAWS, units, numbers))
     return drawn
-
-
-def _parts(sessions: int, in_flight: float) -> int:
-    """Return how many long parts there are: more only where they stay long."""
-    return int(np.clip(sessions / (USERS_A_PART * max(1.0, in_flight)), FEWEST_PARTS, MOST_PARTS))
 
 
 def _jackknifed(difference: Callable[[Kept], Floats], sessions: int, parts: int) -> Floats:

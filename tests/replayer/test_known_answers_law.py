@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pytest
 from replay_doubles import make_request_result, make_session_result, make_setup
 
@@ -27,6 +29,9 @@ CASES = (
 )
 STEP_S = 0.5
 """All times of the known results are multiples of it."""
+TRIALS = 200
+CONCURRENCY = 4
+MEAN_LATENCY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -218,3 +223,93 @@ def test_a_perfect_closed_loop_of_720_jobs_an_hour_gives_720_where_the_reference
     assert round(metrics.jobs_per_h_per_gpu(whole, known.reference_window, gpus=1)) == 646
     tokens = token_rates_of(window, known.calls, gpus=1)
     assert tokens.tokens_per_s_per_gpu == pytest.approx(2 * (1000 + 2000 + 2 * 101) / 10)
+
+
+def sessions_of(jobs: Sequence[Interval]) -> list[SessionResult]:
+    """Return completed sessions, let in when their jobs began."""
+    return [
+        make_session_result(number, admitted_s=job.start_s, start_s=job.start_s, latency_s=job.length_s)
+        for number, job in enumerate(jobs)
+    ]
+
+
+def rates_of(jobs: Sequence[Interval], *, concurrency: int, gpus: int = 1, seed: int = 0) -> Window:
+    window = window_of(make_setup(concurrency=concurrency, gpus=gpus, seed=seed), sessions_of(jobs), [])
+    assert window is not None
+    return window
+
+
+def closed_loop(random: np.random.Generator, *, sessions: int, variation: float) -> list[Interval]:
+    """Return jobs of gamma distributed latencies, each begun when a place is free: in the long run C / mean latency."""
+    free_s, jobs = [0.0] * CONCURRENCY, []
+    shape = 1 / variation**2
+    for latency_s in random.gamma(shape, MEAN_LATENCY_S / shape, size=sessions):
+        start_s = heapq.heappop(free_s)
+        jobs.append(Interval(start_s, start_s + float(latency_s)))
+        heapq.heappush(free_s, jobs[-1].end_s)
+    return jobs
+
+
+@pytest.mark.parametrize(
+    "known", ["closed_loop_C2_N8", "uneven_C2_N7", "too_few_sessions", "attention_dp"], indirect=True
+)
+def test_the_summary_s_window_has_the_known_rates_and_they_lie_in_their_intervals(known: Known) -> None:
+    found = rates_of(known.jobs, concurrency=known.concurrency, gpus=known.gpus)
+    window = known.window
+    assert window is not None
+    done, taken_s = seconds_by_step(known.jobs, window)
+    per_h = 3600 * done / window.length_s / known.gpus
+
+    assert (found.opens_s, found.closes_s) == (window.start_s, window.end_s)
+    assert found.jobs_per_h_per_gpu == pytest.approx(per_h)
+    assert found.jobs_per_h_per_user == pytest.approx(3600 * done / taken_s)
+    for bounds, rate in (
+        (found.jobs_per_h_per_gpu_interval, found.jobs_per_h_per_gpu),
+        (found.jobs_per_h_per_user_interval, found.jobs_per_h_per_user),
+        (found.mean_job_latency_interval_s, found.mean_job_latency_s),
+    ):
+        assert bounds is not None
+        assert bounds.low - 1e-9 <= rate <= bounds.high + 1e-9
+
+
+def test_a_perfect_closed_loop_is_known_without_a_doubt() -> None:
+    jobs = [Interval(5.0 * start, 5.0 * start + 10.0) for start in range(20)]
+
+    found = rates_of(jobs, concurrency=2)
+
+    assert found.jobs_per_h_per_gpu == 720.0
+    for bounds, rate in (
+        (found.jobs_per_h_per_gpu_interval, 720.0),
+        (found.jobs_per_h_per_user_interval, 360.0),
+        (found.mean_job_latency_interval_s, 10.0),
+    ):
+        assert bounds is not None
+        assert (bounds.low, bounds.high) == pytest.approx((rate, rate))
+
+
+@pytest.mark.parametrize("sessions", [20, 50, 200])
+def test_of_closed_loops_of_a_known_rate_95_of_100_intervals_hold_it(sessions: int) -> None:
+    true_per_h = 3600 * CONCURRENCY / MEAN_LATENCY_S
+    random, held = np.random.default_rng(sessions), 0
+    for trial in range(TRIALS):
+        jobs = closed_loop(random, sessions=sessions, variation=0.4)
+        bounds = rates_of(jobs, concurrency=CONCURRENCY, seed=trial).jobs_per_h_per_gpu_interval
+        assert bounds is not None
+        held += bounds.low <= true_per_h <= bounds.high
+
+    assert 0.92 <= held / TRIALS <= 0.98
+
+
+def test_intervals_are_as_wide_as_theory_says() -> None:
+    """Of n latencies that vary by v around their mean, the mean is off by v / sqrt(n), and so is the rate."""
+    random = np.random.default_rng(1)
+    widths = []
+    for trial in range(20):
+        bounds = rates_of(
+            closed_loop(random, sessions=400, variation=0.4), concurrency=CONCURRENCY, seed=trial
+        ).jobs_per_h_per_gpu_interval
+        assert bounds is not None
+        widths.append(bounds.high - bounds.low)
+
+    true_per_h = 3600 * CONCURRENCY / MEAN_LATENCY_S
+    assert mean(widths) == pytest.approx(2 * 1.96 * 0.4 / 400**0.5 * true_per_h, rel=0.08)
