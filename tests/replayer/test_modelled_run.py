@@ -4,9 +4,13 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import traces
 
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.lanes import Progress
@@ -115,6 +119,23 @@ def test_job_times_are_those_of_the_constants(tmp_path: Path) -> None:
     assert summary.job_latency_s is not None
     assert summary.job_latency_s.mean == pytest.approx(one + 5.0 + other)
     assert summary.duration_s == pytest.approx(3 * (one + 5.0 + other), abs=1e-5)
+
+
+@settings(max_examples=60)
+@given(traces(), st.integers(1, 3))
+def test_whatever_the_trace_is_all_calls_are_answered_and_find_no_more_than_there_is(
+    trace: Trace, at_once: int
+) -> None:
+    if not any(True for _ in trace.calls()):
+        return
+    with TemporaryDirectory() as folder:
+        summary = modelled([trace], Path(folder), sessions=3, concurrency=at_once, gaps=Gaps())
+
+    assert (summary.sessions.ok, summary.isl_mismatches, summary.osl_mismatches) == (3, 0, 0)
+    assert summary.requests.ok == summary.requests.planned
+    for one, optimum in zip(summary.request_results, summary.optimal_tokens, strict=True):
+        assert one.cached_tokens is not None
+        assert one.cached_tokens <= optimum
 
 
 def test_days_pass_in_no_time_and_are_said_to_be_modelled(tmp_path: Path) -> None:
