@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -19,7 +20,9 @@ from rotoscope.replayer.sweep.simulated import simulator_of
 from rotoscope.traces.model import Trace
 
 MAX_BATCH = "max_batch"
-"""A setting of this name is also how many requests are in a server's batch at most."""
+"""A setting of this name is also how many requests are in a server's batch at most, in that of each replica."""
+REPLICAS = "replicas"
+"""A setting of this name is also how many engines are behind a server."""
 
 Values: TypeAlias = dict[str, str]
 """One value of each setting."""
@@ -61,8 +64,7 @@ class OnServers:
     def perform(
         self, traces: Sequence[Trace], options: ReplayOptions, values: Values, *, say: Say, watch: Watch | None
     ) -> Summary:
-        if MAX_BATCH in values and values[MAX_BATCH].isdigit():
-            options = replace(options, max_batch=int(values[MAX_BATCH]))
+        options = _with_batch(options, values)
         filled = {**values, CONCURRENCY: str(options.concurrency)}
         with self.servers.running(filled, api_key=options.api_key, say=say) as url:
             return replay(traces, replace(_with_gpus(options, values), url=url), say=say, watch=watch)
@@ -84,6 +86,14 @@ class Simulated:
         self, traces: Sequence[Trace], options: ReplayOptions, values: Values, *, say: Say, watch: Watch | None
     ) -> Summary:
         return replay_modelled(traces, _with_gpus(options, values), simulator_of(values), say=say, watch=watch)
+
+
+def _with_batch(options: ReplayOptions, values: Values) -> ReplayOptions:
+    """Return the options with the batch of all replicas together; 0, which to some engines is no limit, says nothing."""
+    batch, replicas = values.get(MAX_BATCH, ""), values.get(REPLICAS, "1")
+    if not (re.fullmatch("[1-9][0-9]{0,5}", batch) and re.fullmatch("[1-9][0-9]{0,2}", replicas)):
+        return options
+    return replace(options, max_batch=int(batch) * int(replicas))
 
 
 def _with_gpus(options: ReplayOptions, values: Values) -> ReplayOptions:

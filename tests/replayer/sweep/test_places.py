@@ -10,6 +10,7 @@ import started_server
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.server_process import Patience
 from rotoscope.replayer.servers import Servers
+from rotoscope.replayer.sweep import places
 from rotoscope.replayer.sweep.places import OnServers, Simulated
 from rotoscope.testing import make_trace
 from rotoscope.traces.errors import UnusableInput
@@ -39,6 +40,28 @@ def test_a_replay_has_a_server_of_its_own_with_its_settings(tmp_path: Path) -> N
     assert (summary.setup.gpus, summary.setup.max_batch) == (4, 16)
     assert said[0].startswith("the server is ready")
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "max_batch"),
+    [
+        ({"max_batch": "16"}, 16),
+        ({"max_batch": "16", "replicas": "2"}, 32),
+        ({"max_batch": "0"}, None),
+        ({"max_batch": "auto", "replicas": "2"}, None),
+        ({"replicas": "2"}, None),
+    ],
+)
+def test_the_batch_of_a_server_is_that_of_all_its_replicas(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], max_batch: int | None
+) -> None:
+    told: list[ReplayOptions] = []
+    monkeypatch.setattr(places, "replay", lambda traces, options, **how: told.append(options))
+    place = OnServers(Servers(url="http://127.0.0.1:1", command=None, patience=Patience()))
+
+    place.perform(TRACES, ReplayOptions(), values, say=lambda text: None, watch=None)
+
+    assert told[0].max_batch == max_batch
 
 
 def test_a_simulation_needs_no_server(tmp_path: Path) -> None:
