@@ -49,9 +49,9 @@ def job_rows(point: PointComparison) -> Iterator[Row]:
 
 
 def trace_rows(point: PointComparison) -> Iterator[Row]:
-    """Yield the traces whose jobs changed most, under `TRACE_HEADINGS`; none where there is only one."""
+    """Yield the traces whose jobs changed most, under `TRACE_HEADINGS`; none where there is only one, or none changed."""
     if len(point.traces) > 1:
-        for one in point.traces[:MOST_TRACES]:
+        for one in (one for one in point.traces[:MOST_TRACES] if one.a_s != one.b_s):
             cells = f"{one.jobs}", f"{one.a_s:,.3f} s", f"{one.b_s:,.3f} s", f"{one.change_percent:+.1f} %"
             yield (f"trace {one.trace + 1}", *cells)
 

@@ -74,6 +74,7 @@ def test_parts_of_a_job_and_the_traces_that_changed_most() -> None:
     assert len(rows) == table.MOST_TRACES
     assert rows[0] == ("trace 1", "3", "10.000 s", "12.000 s", "+20.0 %")
     assert [*table.trace_rows(replace(POINT, traces=POINT.traces[:1]))] == []
+    assert [*table.trace_rows(replace(POINT, traces=(replace(POINT.traces[0], b_s=10.0),) * 2))] == []
 
 
 def test_headings_name_the_load_where_there_are_several() -> None:
