@@ -33,7 +33,7 @@ POINT = PointComparison(
     optimal_hit_rate_of_a=0.97,
     optimal_hit_rate_of_b=0.96,
     job_parts=(JobPart(part="decode_s", a_s=4.0, b_s=5.25),),
-    traces=tuple(TraceChange(trace=number, jobs=3, a_s=10.0, b_s=12.0 - number) for number in range(7)),
+    traces=tuple(TraceChange(trace=number, jobs=3, a_s=10.0, b_s=12.5 - number) for number in range(7)),
 )
 COMPARISON = Comparison(
     confidence_percent=95.0,
@@ -72,7 +72,7 @@ def test_parts_of_a_job_and_the_traces_that_changed_most() -> None:
     assert [*table.job_rows(POINT)] == [("decode", "4.000 s", "5.250 s", "+1.250 s")]
     rows = [*table.trace_rows(POINT)]
     assert len(rows) == table.MOST_TRACES
-    assert rows[0] == ("trace 1", "3", "10.000 s", "12.000 s", "+20.0 %")
+    assert rows[0] == ("trace 1", "3", "10.000 s", "12.500 s", "+25.0 %")
     assert [*table.trace_rows(replace(POINT, traces=POINT.traces[:1]))] == []
     assert [*table.trace_rows(replace(POINT, traces=(replace(POINT.traces[0], b_s=10.0),) * 2))] == []
 
