@@ -33,6 +33,8 @@ from rotoscope.replayer.window import Window, window_of
 INTERRUPTED_EXIT_CODE = 130
 NOT_WRITTEN = frozenset({"request_results", "optimal_tokens", "timeline"})
 """Fields of a summary that are not part of its file."""
+LARGEST_PART_OF_START = 0.02
+"""Of jobs/h/GPU, that may be due to the first sessions."""
 LARGEST_SHARE_OF_OTHERS = 0.01
 """Prompt tokens that a server counts beside ours, of ours, above which that is to be explained."""
 
@@ -303,6 +305,7 @@ def findings(summary: Summary) -> Iterator[str]:
     if not no_rates and setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
     yield from _overload(summary.window)
+    yield from _start(summary.window)
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
     if setup.until_ci is not None and summary.ended_by not in ("interval", "interruption"):
@@ -327,6 +330,18 @@ def findings(summary: Summary) -> Iterator[str]:
     yield from _others(summary)
     if summary.counted is not None and summary.counted.preemptions:
         yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"
+
+
+def _start(window: Window | None) -> Iterator[str]:
+    """Yield a note where the first jobs of a closed loop, on an empty server, make another rate than those behind them."""
+    later, bounds = (window.later_jobs_per_h_per_gpu, window.jobs_per_h_per_gpu_interval) if window else (None, None)
+    if window is None or later is None or bounds is None or bounds.low <= later <= bounds.high:
+        return
+    if abs(later - window.jobs_per_h_per_gpu) > LARGEST_PART_OF_START * window.jobs_per_h_per_gpu:
+        yield (
+            f"jobs/h/GPU is {later:,.1f} without the sessions with which the load began, which found an empty server: "
+            "give more --sessions"
+        )
 
 
 def _overload(window: Window | None) -> Iterator[str]:

@@ -167,10 +167,23 @@ def late(count: int, *, by_s: float) -> list[SessionResult]:
     return [make_session_result(number, latency_s=10.0 + by_s * (number + 1)) for number in range(count)]
 
 
+def one_a_second(count: int, *, slots: int) -> list[SessionResult]:
+    """Return the jobs of a server that does one a second, in turn, and finds so many when it begins."""
+    return [
+        make_session_result(number, admitted_s=begun_s, start_s=begun_s, latency_s=number + 1.0 - begun_s)
+        for number in range(count)
+        for begun_s in [max(0.0, number + 1.0 - slots)]
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
         ({"simulated": True}, "measured on a simulator"),
+        (
+            {"concurrency": 20, "sessions": one_a_second(60, slots=20)},
+            "jobs/h/GPU is 1,800.0 without the sessions with which the load began",
+        ),
         ({"interrupted": True}, "interrupted: no rates"),
         ({"concurrency": 3}, "takes at least 6 sessions"),
         ({"sessions": []}, "no rates: no job lies"),

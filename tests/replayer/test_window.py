@@ -47,6 +47,16 @@ class ClosedLoop:
         )
 
 
+def test_jobs_of_an_empty_server_are_told_from_those_behind_them() -> None:
+    began_empty = ClosedLoop([*(4.0 * place for place in range(1, 6)), *[20.0] * 10], concurrency=5).window(gpus=2)
+    equal = ClosedLoop([20.0] * 15, concurrency=5, failing=frozenset({7})).window()
+
+    assert began_empty.jobs_per_h_per_gpu > 1.1 * 450.0
+    assert began_empty.later_jobs_per_h_per_gpu == pytest.approx(450.0)
+    assert equal.later_jobs_per_h_per_gpu is not None
+    assert equal.later_jobs_per_h_per_gpu < equal.jobs_per_h_per_gpu
+
+
 def test_equal_jobs_leave_no_doubt_however_the_window_cuts_them() -> None:
     window = ClosedLoop([10.0, 4.0, *[10.0] * 9], concurrency=2).window()
     equal = ClosedLoop([10.0] * 9, concurrency=2).window(gpus=2)
