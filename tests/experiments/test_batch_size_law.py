@@ -55,7 +55,7 @@ def test_agents_of_one_branch_have_their_frontier_at_a_batch_size_near_the_concu
 
     assert len(frontier) >= 4
     for concurrency, batch in frontier.items():
-        assert concurrency <= batch <= max(concurrency, min(MAX_BATCH))
+        assert batch == min(size for size in MAX_BATCH if size >= concurrency)
 
 
 def test_agents_that_fan_out_have_it_at_twice_the_concurrency_or_more(fan_out: Grid) -> None:
