@@ -68,12 +68,18 @@ class SweepFolder:
         return self.path / POINTS / name
 
     def ended(self, name: str) -> Summary | None:
-        """Return the summary of a point that has ended by itself; None where it has to run, again if it was interrupted."""
+        """Return the summary of a point that has ended; None where it has to run.
+
+        It runs again where it was interrupted, where no session was completed, and where its summary is damaged.
+        """
         place = self.place(name)
         if not (place / SUMMARY_FILE).exists():
             return None
-        summary = read_summary(place)
-        return None if summary.interrupted else summary
+        try:
+            summary = read_summary(place)
+        except UnusableInput:
+            return None
+        return None if summary.interrupted or not summary.sessions.ok else summary
 
     def set_aside(self, name: str) -> Path | None:
         """Move what there is of a point out of the way; return where it is then, None where there is nothing."""

@@ -73,6 +73,17 @@ def test_what_was_interrupted_or_never_ended_has_to_run_and_is_set_aside(tmp_pat
     assert folder.set_aside("never") is None
 
 
+def test_a_point_without_a_completed_session_and_one_with_a_damaged_summary_run_again(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    run_at(folder, "lost", failed=4)
+    run_at(folder, "some", failed=3)
+    run_at(folder, "damaged")
+    (folder.place("damaged") / "summary.json").write_text('{"format"')
+
+    assert folder.ended("lost") is folder.ended("damaged") is None
+    assert folder.ended("some") is not None
+
+
 def test_nothing_that_was_set_aside_is_written_over(tmp_path: Path) -> None:
     folder = opened(tmp_path)
     for text in ("first", "second"):
