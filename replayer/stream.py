@@ -58,6 +58,8 @@ class EventReader:
         return self.whole(BORDER) if self._rest else b""
 
     def _with_plain_newlines(self, data: bytes) -> bytes:
+        if not data:
+            return data
         plain = data[1:] if self._skip_newline and data.startswith(b"\n") else data
         self._skip_newline = data.endswith(b"\r")
         return plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

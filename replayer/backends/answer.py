@@ -112,7 +112,8 @@ class Answer:
                 says_more |= end > at
                 has_skimmed = True
             else:
-                end = events.index(BORDER, at) + len(BORDER)
+                border = events.find(BORDER, at)
+                end = border + len(BORDER) if border >= 0 else len(events)  # more empty lines than one may follow
                 for payload in payloads(events[at:end]):
                     says_more |= self._take_one(payload, now)
             at = end

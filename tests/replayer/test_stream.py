@@ -59,6 +59,10 @@ def test_any_cut_of_the_bytes_gives_the_events_of_the_whole(drawn: tuple[bytes, 
     assert read(pieces) == payloads_by_the_book(data)
 
 
+def test_a_piece_of_nothing_does_not_part_a_newline() -> None:
+    assert read([b"data: a\r", b"", b"\ndata: b\r\n\r\n"]) == [b"a\nb"]
+
+
 def test_an_event_is_given_out_with_its_last_byte() -> None:
     reader = EventReader()
 

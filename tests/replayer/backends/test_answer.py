@@ -91,7 +91,7 @@ def test_what_arrives_is_read_alike_however_it_is_cut(data: st.DataObject) -> No
     for count in data.draw(st.lists(st.integers(1, 3), max_size=12)):
         total += count
         events.append(framed(dialect.tokens(range(total - count + 1, total + 1), total), **form))
-        events += data.draw(st.sampled_from([[], [b": a comment" + 2 * form["newline"]]]))
+        events += data.draw(st.sampled_from([[], [b": a comment" + 2 * form["newline"]], [form["newline"]]]))
     whole = (
         wire(dialect.starts, **form) + b"".join(events) + wire([dialect.finishes(total), *dialect.ends(total)], **form)
     )
@@ -106,6 +106,18 @@ def test_what_arrives_is_read_alike_however_it_is_cut(data: st.DataObject) -> No
         assert (exchange.prompt_tokens, exchange.cached_tokens) == (PROMPT_TOKENS, CACHED_TOKENS)
     assert cut.token_events == parsed.token_events
     assert cut.first_event_tokens == parsed.first_event_tokens
+
+
+@every_dialect
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_empty_lines_between_events_and_pieces_of_nothing_change_nothing(dialect: Dialect, newline: bytes) -> None:
+    events = [framed(payload, newline=newline) + newline for payload in dialect.answer(20)]
+    whole = b"".join(events)
+
+    assert_brought(read(dialect, *events), dialect, 20)
+    assert_brought(read(dialect, whole), dialect, 20)
+    for cut in range(len(events[0]), len(events[0]) + len(events[1]) + 1):
+        assert_brought(read(dialect, whole[:cut], b"", whole[cut:]), dialect, 20)
 
 
 @every_dialect
