@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 from aiohttp import web
+from loopback import serving
 
 Json = dict[str, Any]
 
@@ -52,15 +53,8 @@ async def misbehaving(url: str, how: Misbehaviour) -> AsyncIterator[str]:
                     body=_changed(answer, kind, how), status=response.status, headers={"Content-Type": kind}
                 )
 
-        app = web.Application(client_max_size=1 << 30)
-        app.router.add_route("*", "/{path:.*}", pass_on)
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+        async with serving(pass_on) as origin:
+            yield origin
 
 
 def _changed(answer: bytes, kind: str, how: Misbehaviour) -> bytes:
