@@ -3,7 +3,7 @@
     make bench-experiments
 
 Each is one `rotoscope sweep`, whose command is printed: agents of six turns that begin at 1,000 tokens and grow by 300 a
-turn, three for each place, with no time between turns. A server with a cache of 16,384 tokens holds six and a half of
+turn, four for each place, with no time between turns. A server with a cache of 16,384 tokens holds six and a half of
 them. Tables and pictures are in the folder, results/NAME if not given; one that was broken off goes on.
 
 vllm-cliff      vLLM on the processor, 512 blocks of 32 tokens
@@ -34,7 +34,7 @@ from rotoscope.traces import save
 
 BUILT = Path("build/engine")
 SIX_TURNS = make_trace(turns=6, isl=1000, osl=8, new=292, system=0, tool_ms=0)
-SESSIONS_PER_USER = 3
+SESSIONS_PER_USER = 4
 
 
 @dataclass(frozen=True)

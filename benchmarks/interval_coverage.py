@@ -91,7 +91,7 @@ def of_loops(draw: Draw, *, concurrency: int, sessions: int, wanted: float | Non
     found = []
     for trial in range(trials):
         jobs = closed_loop(draw(random, sessions).tolist(), concurrency, wanted)
-        window = steady_window(sorted(job.start_s for job in jobs), concurrency)
+        window = steady_window(jobs, concurrency)
         assert window is not None
         shares = [share_in_window(job, window) for job in jobs]
         worked_s = [overlap_s(job, window) for job in jobs]

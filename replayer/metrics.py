@@ -102,16 +102,32 @@ def job_latency_s(requests: Sequence[Interval]) -> float:
     return max(request.end_s for request in requests) - min(request.start_s for request in requests)
 
 
-def steady_window(admissions_s: Sequence[float], concurrency: int) -> Interval | None:
-    """Return the steady-state window: from the admission that first fills the planned concurrency to the last one.
+def steady_window(sessions: Sequence[Interval], concurrency: int) -> Interval | None:
+    """Return the steady-state window of a closed loop: from a generation after it was first full to the last admission.
 
-    From its end on the load only falls. None below 2C sessions, or where the window is empty. `admissions_s` are the
-    times at which sessions were let in, in order.
+    `sessions` are those let in, from their admission to their end, failed ones too. The loop is full at the admission
+    after which `concurrency` of them are in flight; those found an emptier server and are done sooner, so the window opens
+    as many admissions later. From its end on the load only falls. None where there are too few sessions, below three a
+    slot without a ramp, or the window is empty.
     """
-    if len(admissions_s) < 2 * concurrency:
+    admissions_s = sorted(session.start_s for session in sessions)
+    full = filling_admissions(sessions, concurrency)
+    if full is None or len(admissions_s) < full + 2 * concurrency:
         return None
-    window = Interval(admissions_s[concurrency - 1], admissions_s[-1])
+    window = Interval(admissions_s[full + concurrency - 1], admissions_s[-1])
     return window if window.length_s > 0 else None
+
+
+def filling_admissions(sessions: Sequence[Interval], concurrency: int) -> int | None:
+    """Return after how many admissions so many sessions are in flight for the first time; None if they never are."""
+    ends_s = sorted(session.end_s for session in sessions)
+    ended = 0
+    for count, start_s in enumerate(sorted(session.start_s for session in sessions), 1):
+        while ends_s[ended] <= start_s and ended < count - 1:
+            ended += 1
+        if count - ended >= concurrency:
+            return count
+    return None
 
 
 def settling_s(latencies_s: Sequence[float]) -> float:

@@ -20,7 +20,7 @@ from rotoscope.traces.errors import UnusableInput
 FEWEST_SESSIONS = 20
 """That have ended before the first look; of fewer, intervals are too often too narrow."""
 SESSIONS_A_SLOT = 2
-"""That have ended before the first look, over the concurrency: the first jobs to end are short ones."""
+"""That have ended before the first look, over the concurrency, those left aside that found an empty server."""
 GROWTH = 1.2
 LOOKS = 2
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
@@ -41,6 +41,7 @@ class Precision:
     def __init__(self, wanted: float | None, *, concurrency: int) -> None:
         """`wanted` is a half-width over the number; None wants none."""
         self._wanted = wanted
+        self._left_aside = concurrency
         self._next_look = max(FEWEST_SESSIONS, SESSIONS_A_SLOT * concurrency)
         self._narrow_looks = 0
         self._sessions = 0
@@ -51,7 +52,13 @@ class Precision:
         self.is_enough = False
 
     def add(self, *, is_job: bool, seconds: float) -> None:
-        """Take note of a session that has ended after so many seconds, completed or failed."""
+        """Take note of a session that has ended after so many seconds, completed or failed.
+
+        The first of each slot are left aside: they may have found an empty server, and are not in the window either.
+        """
+        if self._left_aside:
+            self._left_aside -= 1
+            return
         self._sessions += 1
         self._jobs += is_job
         self._seconds += seconds

@@ -33,8 +33,6 @@ from rotoscope.replayer.window import Window, window_of
 INTERRUPTED_EXIT_CODE = 130
 NOT_WRITTEN = frozenset({"request_results", "optimal_tokens", "timeline"})
 """Fields of a summary that are not part of its file."""
-LARGEST_PART_OF_START = 0.02
-"""Of jobs/h/GPU, that may be due to the first sessions."""
 LARGEST_SHARE_OF_OTHERS = 0.01
 """Prompt tokens that a server counts beside ours, of ours, above which that is to be explained."""
 
@@ -305,7 +303,6 @@ def findings(summary: Summary) -> Iterator[str]:
     if not no_rates and setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
     yield from _overload(summary.window)
-    yield from _start(summary.window)
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
     if setup.until_ci is not None and summary.ended_by not in ("interval", "interruption"):
@@ -330,18 +327,6 @@ def findings(summary: Summary) -> Iterator[str]:
     yield from _others(summary)
     if summary.counted is not None and summary.counted.preemptions:
         yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"
-
-
-def _start(window: Window | None) -> Iterator[str]:
-    """Yield a note where the first jobs of a closed loop, on an empty server, make another rate than those behind them."""
-    later, bounds = (window.later_jobs_per_h_per_gpu, window.jobs_per_h_per_gpu_interval) if window else (None, None)
-    if window is None or later is None or bounds is None or bounds.low <= later <= bounds.high:
-        return
-    if abs(later - window.jobs_per_h_per_gpu) > LARGEST_PART_OF_START * window.jobs_per_h_per_gpu:
-        yield (
-            f"jobs/h/GPU is {later:,.1f} without the sessions with which the load began, which found an empty server: "
-            "give more --sessions"
-        )
 
 
 def _overload(window: Window | None) -> Iterator[str]:
@@ -369,9 +354,9 @@ def why_no_rates(summary: Summary) -> str | None:
             "no rates: sessions take longer than half the time over which they arrive: "
             "let them arrive for longer, or at a lower rate"
         )
-    if concurrency is not None and summary.sessions.planned < 2 * concurrency:
-        return f"no rates: a steady-state window takes at least {2 * concurrency} sessions at this concurrency"
-    return None if summary.window else "no rates: no job lies in the steady-state window"
+    if concurrency is not None and summary.sessions.planned < 3 * concurrency:
+        return f"no rates: a steady-state window takes at least {3 * concurrency} sessions at this concurrency"
+    return None if summary.window else "no rates: too few sessions behind those that began on an emptier server"
 
 
 def _others(summary: Summary) -> Iterator[str]:

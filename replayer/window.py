@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rotoscope.replayer import metrics
@@ -47,8 +47,6 @@ class Window:
     jobs_per_h_per_gpu_interval: Bounds | None
     jobs_per_h_per_gpu_half_width: float | None = None
     """Half of the interval over the number."""
-    later_jobs_per_h_per_gpu: float | None = None
-    """The same by the jobs behind the first C, which may find an empty server; None in an open loop."""
     whole_jobs: int
     """The field's rule: jobs that end in the window."""
     whole_jobs_per_h_per_gpu: float
@@ -59,19 +57,19 @@ class Window:
 
 def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> Window | None:
     """Return the window of a run that was not interrupted; None where it has none, or there is no job in it."""
-    admissions_s = sorted(one.admitted_s for one in sessions)
     done = {one.session: job for one in sessions if (job := job_time(one)) is not None}
     jobs = [*done.values()]
+    failed = failed_times(sessions, requests)
+    admissions_s = sorted(one.admitted_s for one in sessions)
     if setup.concurrency is None:
         window = open_window(admissions_s, jobs)
     else:
-        window = metrics.steady_window(admissions_s, setup.concurrency)
+        window = metrics.steady_window(in_flight(sessions, done | failed), setup.concurrency)
     latency_s = metrics.mean_job_latency_in_window_s(jobs, window) if window else None
     if window is None or latency_s is None:
         return None
     count = metrics.jobs_in_window(jobs, window)
     whole = metrics.whole_jobs_in_window(jobs, window)
-    failed = failed_times(sessions, requests)
     drawn = Sessions(done | failed, setup.seed, in_open_loop=setup.concurrency is None)
     intervals = _Intervals.of(window, jobs, drawn)
     per_gpu = metrics.jobs_per_h_per_gpu(count, window, setup.gpus)
@@ -87,31 +85,11 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         jobs_per_h_per_gpu=per_gpu,
         jobs_per_h_per_gpu_interval=per_gpu_interval,
         jobs_per_h_per_gpu_half_width=per_gpu_interval.half_width / per_gpu if per_gpu_interval and per_gpu else None,
-        later_jobs_per_h_per_gpu=_later(per_gpu, window, drawn, jobs=done, first=_first(setup, sessions)),
         whole_jobs=whole,
         whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, setup.gpus),
         tokens=token_rates_of(window, requests, gpus=setup.gpus, sessions=drawn),
         open_loop=_open_loop(window, admissions_s, drawn, jobs, gpus=setup.gpus) if drawn.in_open_loop else None,
     )
-
-
-def _first(setup: Setup, sessions: Sequence[SessionResult]) -> set[int]:
-    """Return the sessions that first filled a closed loop."""
-    in_order = sorted(sessions, key=lambda one: one.admitted_s)
-    return {one.session for one in in_order[: setup.concurrency or 0]}
-
-
-def _later(
-    per_gpu: float, window: Interval, sessions: Sessions, *, jobs: Mapping[int, Interval], first: Collection[int]
-) -> float | None:
-    """Return jobs/h/GPU if all sessions did as many jobs a second as those that are not among the first."""
-    if sessions.in_open_loop:
-        return None
-    shares = {number: metrics.share_in_window(job, window) for number, job in jobs.items()}
-    taken_s = sessions.taken(window)
-    later_s = sum(seconds for number, seconds in taken_s.items() if number not in first)
-    later = sum(share for number, share in shares.items() if number not in first)
-    return per_gpu * later / later_s * sum(taken_s.values()) / sum(shares.values()) if later_s else None
 
 
 def _open_loop(
@@ -158,6 +136,14 @@ def job_time(session: SessionResult) -> Interval | None:
     if session.start_s is None or session.latency_s is None:
         return None
     return Interval(session.start_s, session.start_s + session.latency_s)
+
+
+def in_flight(sessions: Sequence[SessionResult], times: Mapping[int, Interval]) -> list[Interval]:
+    """Return when each session was there, from its admission on; `times` are those of the sessions that were at work."""
+    return [
+        Interval(one.admitted_s, times[one.session].end_s if one.session in times else one.admitted_s)
+        for one in sessions
+    ]
 
 
 def failed_times(sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> dict[int, Interval]:

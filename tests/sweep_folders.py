@@ -19,7 +19,7 @@ def make_sweep(path: Path, **settings: tuple[str, ...]) -> tuple[SweepFolder, Sw
         sessions_per_user=None,
         seed=0,
         corpus_sha256="0" * 64,
-        server_sha256="1" * 64,
+        server_check="1a2b",
         options={"timeout_s": 600.0, "model": None},
     )
     content = plan.as_dict()

@@ -16,7 +16,7 @@ from rotoscope.replayer.metrics import Interval
 from rotoscope.replayer.reading import Results
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.token_rates import isl, osl, request_time, tpot_s
-from rotoscope.replayer.window import failed_times, job_time
+from rotoscope.replayer.window import failed_times, in_flight, job_time
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -91,11 +91,11 @@ def _in_window(
     setup = results.summary.setup
     if setup.concurrency is None:
         return None
-    window = metrics.steady_window(sorted(one.admitted_s for one in sessions), setup.concurrency)
-    if window is None:
-        return None
     jobs = {one.session: job for one in sessions if (job := job_time(one)) is not None}
     times = jobs | failed_times(sessions, requests)
+    window = metrics.steady_window(in_flight(sessions, times), setup.concurrency)
+    if window is None:
+        return None
     answered = [one for one in requests if one.status == "ok"]
     return InWindow(
         gpu_seconds=window.length_s * setup.gpus,

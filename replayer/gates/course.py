@@ -17,9 +17,10 @@ FEWEST_JOBS = 10.0
 def least_sessions(concurrency: int) -> int:
     """Return how many sessions a closed loop takes for enough jobs in its window.
 
-    There each session but the first C begins as another one ends; two more are for those that the borders cut.
+    C of them fill it and C more end before the window opens, and as many again where sessions end within a ramp; then
+    there must be C behind that, and enough, of which two are for those that the borders cut.
     """
-    return concurrency + int(FEWEST_JOBS) + 2
+    return 3 * concurrency + max(concurrency, int(FEWEST_JOBS) + 2)
 
 
 def errors(evidence: Evidence) -> Gate:

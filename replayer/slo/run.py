@@ -20,7 +20,7 @@ from rotoscope.replayer.slo.search import Border, find_border, majority
 from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE
 from rotoscope.replayer.sweep.folder import SweepFolder
 from rotoscope.replayer.sweep.places import Perform, Place, Values
-from rotoscope.replayer.sweep.plan import OptionValue, place_digest, told_options
+from rotoscope.replayer.sweep.plan import OptionValue, place_check, told_options
 from rotoscope.replayer.sweep.rows import Row
 from rotoscope.replayer.sweep.tabular import csv_bytes
 from rotoscope.traces.corpus import sha256_of
@@ -50,7 +50,7 @@ class SloPlan:
     """Of the server, one value each."""
     seed: int
     corpus_sha256: str
-    server_sha256: str
+    server_check: str
     options: dict[str, OptionValue]
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def plan_search(
         settings={name: values[0] for name, values in settings.items()},
         seed=options.seed,
         corpus_sha256=sha256_of(traces),
-        server_sha256=place_digest(place),
+        server_check=place_check(place),
         options=told_options(options),
     )
 

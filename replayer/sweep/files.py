@@ -34,6 +34,7 @@ from rotoscope.traces.audit_kinds import NOT_OUR_BYTES, Kind, check_type, check_
 _COUNT = Annotated[int, Strict(), Ge(1)]
 _NUMBER = Annotated[float, Strict(), Ge(0)]
 _DIGEST = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{64}$")]
+_CHECK = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{4}$")]
 _VERSION = Annotated[
     str, StringConstraints(strict=True, pattern=r"^[0-9]+(\.[0-9]+){1,3}((a|b|rc|\.dev|\.post)[0-9]+)*$")
 ]
@@ -48,7 +49,7 @@ _COMMON: dict[str, Any] = {
     "version": (_VERSION, ...),
     "seed": (Annotated[int, Strict()], ...),
     "corpus_sha256": (_DIGEST, ...),
-    "server_sha256": (_DIGEST, ...),
+    "server_check": (_CHECK, ...),
     "options": (
         dict[_OPTION, Annotated[bool, Strict()] | Annotated[int, Strict()] | Annotated[float, Strict()] | _TOLD | None],
         ...,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 
 from rotoscope.replayer.servers import Settings
+from rotoscope.replayer.summary import Summary
 from rotoscope.traces.errors import UnusableInput
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 VALUE = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.:/@+=%-]{0,63}")
 """Of a name, number or switch; a path stays out, because results tell nothing of the machine."""
-RESERVED = ("port", "concurrency", "sessions", "point", "valid", "failed_gates", "on_frontier")
+RESERVED = frozenset(
+    {"port", "concurrency", "sessions", "point", "valid", "failed_gates", "on_frontier"}
+    | {field.name for field in fields(Summary)}
+)
 """Fields of the server command, options, and columns of the tables."""
 
 
@@ -22,8 +27,10 @@ def parse_settings(texts: Sequence[str]) -> Settings:
         name, is_there, values = text.partition("=")
         if not is_there or not NAME.fullmatch(name):
             raise UnusableInput(f"a setting is NAME=V1,V2 with a name of small letters, digits and _, not {text!r}")
-        if name in settings or name in RESERVED:
-            raise UnusableInput(f"the setting {name!r} is given twice" if name in settings else f"{name!r} is taken")
+        if name in settings:
+            raise UnusableInput(f"the setting {name!r} is given twice")
+        if name in RESERVED:
+            raise UnusableInput(f"the setting {name!r} needs another name: results have that one already")
         settings[name] = _values(name, values)
     return settings
 

@@ -313,7 +313,7 @@ def test_a_run_that_is_not_valid_says_so_first_and_is_3(run: Run) -> None:
     assert (ended.code, in_json.code) == (3, 3)
     first, second, *_ = ended.out.splitlines()
     assert first == "INVALID: 1 of 8 gates failed"
-    assert second.startswith("  jobs: 2.0 jobs lie in the steady-state window")
+    assert second.startswith("  jobs: 1.0 jobs lie in the steady-state window")
     assert "INVALID: 1 of 8 gates failed\n  jobs: " in in_json.err
     assert json.loads(in_json.out)["validity"]["valid"] is False
     assert {path.name for path in Path("results/replay-1").iterdir()} >= {

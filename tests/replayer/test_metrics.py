@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rotoscope.replayer import bootstrap, metrics
@@ -57,16 +58,53 @@ def test_a_job_lasts_from_its_first_request_to_its_last_answer() -> None:
     assert metrics.job_latency_s(requests) == 8.0
 
 
-def test_the_window_opens_with_full_concurrency_and_closes_with_the_last_admission() -> None:
-    assert metrics.steady_window([0.0, 1.0, 4.0, 7.0, 9.0], 2) == Interval(1.0, 9.0)
+def closed_loop(latencies_s: Sequence[float], concurrency: int, *, ramp_s: float = 0.0) -> list[Interval]:
+    """Return jobs that begin where a slot is free, the first `concurrency` of them evenly over `ramp_s`, no other before."""
+    free_at = [0.0] * concurrency
+    jobs: list[Interval] = []
+    for number, latency_s in enumerate(latencies_s):
+        planned_s = ramp_s * min(number / max(concurrency - 1, 1), 1.0)
+        slot = free_at.index(min(free_at))
+        start_s = max(free_at[slot], planned_s)
+        free_at[slot] = start_s + latency_s
+        jobs.append(Interval(start_s, start_s + latency_s))
+    return jobs
 
 
-def test_there_is_no_window_below_twice_the_concurrency() -> None:
-    assert metrics.steady_window([0.0, 1.0, 4.0], 2) is None
+def test_the_window_opens_a_generation_after_full_concurrency_and_closes_with_the_last_admission() -> None:
+    jobs = closed_loop([2.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0], 2)
+
+    assert [job.start_s for job in jobs] == [0.0, 0.0, 2.0, 3.0, 6.0, 7.0, 10.0]
+    assert metrics.steady_window(jobs, 2) == Interval(3.0, 10.0)
+
+
+def test_a_loop_whose_first_sessions_end_within_its_ramp_is_full_only_after_it() -> None:
+    jobs = closed_loop([4.0] * 12, 3, ramp_s=20.0)
+
+    assert [job.start_s for job in jobs[:6]] == [0.0, 10.0, 20.0, 20.0, 20.0, 24.0]
+    assert metrics.steady_window(jobs, 3) == Interval(24.0, 32.0)
+
+
+def test_what_found_an_empty_server_is_not_in_the_window() -> None:
+    in_line = [*(4.0 * place for place in range(1, 6)), *[20.0] * 20]
+    jobs = closed_loop(in_line, 5)
+    window = metrics.steady_window(jobs, 5)
+    assert window is not None
+
+    assert metrics.jobs_per_h_per_gpu(metrics.jobs_in_window(jobs, window), window, gpus=1) == pytest.approx(900.0)
+
+
+def test_there_is_no_window_below_three_sessions_a_slot() -> None:
+    assert metrics.steady_window(closed_loop([1.0] * 5, 2), 2) is None
+    assert metrics.steady_window(closed_loop([1.0] * 6, 2), 2) is not None
+
+
+def test_there_is_no_window_where_the_loop_was_never_full() -> None:
+    assert metrics.steady_window([Interval(10.0 * number, 10.0 * number + 1.0) for number in range(9)], 2) is None
 
 
 def test_there_is_no_window_of_no_length() -> None:
-    assert metrics.steady_window([3.0, 3.0], 1) is None
+    assert metrics.steady_window([Interval(3.0, 3.0)] * 3, 1) is None
 
 
 @pytest.mark.parametrize(
@@ -94,16 +132,12 @@ def test_the_field_counts_jobs_that_end_in_the_window() -> None:
 
 @given(
     st.integers(1, 5),
-    st.lists(st.integers(1, 50), min_size=10, max_size=40),
+    st.lists(st.integers(1, 50), min_size=15, max_size=40),
 )
 def test_a_closed_loop_of_jobs_obeys_littles_law_exactly(concurrency: int, latencies: list[int]) -> None:
-    free_at = [0.0] * concurrency
-    jobs = []
-    for latency in latencies:
-        start_s = min(free_at)
-        free_at[free_at.index(start_s)] = start_s + latency
-        jobs.append(Interval(start_s, start_s + latency))
-    window = metrics.steady_window([job.start_s for job in jobs], concurrency)
+    jobs = closed_loop(latencies, concurrency)
+    window = metrics.steady_window(jobs, concurrency)
+    assume(window is not None)  # jobs that begin together at the end leave none
     assert window is not None
 
     latency_s = metrics.mean_job_latency_in_window_s(jobs, window)
@@ -113,9 +147,10 @@ def test_a_closed_loop_of_jobs_obeys_littles_law_exactly(concurrency: int, laten
     assert per_gpu == pytest.approx(concurrency * per_user)
 
 
-def test_a_closed_loop_of_equal_jobs_has_its_exact_rate_at_any_length() -> None:
-    jobs = [Interval(10.0 * (number // 2), 10.0 * (number // 2) + 10.0) for number in range(8)]
-    window = metrics.steady_window([job.start_s for job in jobs], 2)
+@pytest.mark.parametrize("sessions", [6, 7, 8, 30])
+def test_a_closed_loop_of_equal_jobs_has_its_exact_rate_at_any_length(sessions: int) -> None:
+    jobs = closed_loop([10.0] * sessions, 2)
+    window = metrics.steady_window(jobs, 2)
     assert window is not None
 
     assert metrics.jobs_per_h_per_gpu(metrics.jobs_in_window(jobs, window), window, gpus=1) == 720.0

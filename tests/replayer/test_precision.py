@@ -81,8 +81,8 @@ def test_of_a_few_sessions_nothing_is_said() -> None:
 
 
 def test_jobs_that_are_all_alike_are_known_at_the_second_look() -> None:
-    assert until_known(0.05, [1.0] * 100) == 24
-    assert until_known(0.05, [1.0] * 1000, concurrency=64) == 154
+    assert until_known(0.05, [1.0] * 100) == 25
+    assert until_known(0.05, [1.0] * 1000, concurrency=64) == 218
 
 
 def test_one_narrow_look_is_not_enough() -> None:

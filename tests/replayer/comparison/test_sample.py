@@ -21,10 +21,10 @@ def test_a_failed_session_has_time_in_the_window_and_no_job() -> None:
     sample = sample_of(make_results(sessions, requests), (0, 1, 2, 3), completed=frozenset({0, 2, 3}))
 
     assert sample.window is not None
-    assert sample.window.gpu_seconds == 60.0
-    assert list(sample.window.jobs) == [1.0, 0.0, 1.0, 0.0]
-    assert list(sample.window.worked_s) == [10.0, 0.0, 10.0, 0.0]
-    assert list(sample.window.taken_s) == [10.0, 10.0, 10.0, 0.0]
+    assert sample.window.gpu_seconds == 40.0
+    assert list(sample.window.jobs) == [0.0, 0.0, 1.0, 0.0]
+    assert list(sample.window.worked_s) == [0.0, 0.0, 10.0, 0.0]
+    assert list(sample.window.taken_s) == [0.0, 10.0, 10.0, 0.0]
     np.testing.assert_array_equal(sample.latency_s, [10.0, np.nan, 10.0, 10.0])
 
 
@@ -69,10 +69,10 @@ def test_failed_requests_are_no_good_answers_and_cancelled_ones_are_not_counted(
 
 
 def test_tokens_count_with_their_share_in_the_window(tmp_path: Path) -> None:
-    summary = replay_on(Machine(), tmp_path / "a", noise=1, sessions=12)
+    summary = replay_on(Machine(), tmp_path / "a", noise=1, sessions=20)
     results = read_results(tmp_path / "a")
 
-    sample = sample_of(results, range(12), completed=frozenset(range(12)))
+    sample = sample_of(results, range(20), completed=frozenset(range(20)))
 
     assert sample.window is not None
     assert summary.window is not None

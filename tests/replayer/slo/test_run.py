@@ -26,7 +26,7 @@ PLAN = SloPlan(
     settings={"max_batch": "8"},
     seed=0,
     corpus_sha256="ab",
-    server_sha256="cd",
+    server_check="cd34",
     options={"ramp_s": 0.0},
 )
 

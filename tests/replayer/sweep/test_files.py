@@ -58,7 +58,7 @@ def searched(tmp_path: Path) -> Path:
         settings={"router": "kv"},
         seed=0,
         corpus_sha256="4e1c" * 16,
-        server_sha256="ab" * 32,
+        server_check="ab12",
         options={"api": "auto", "ramp_s": 0.0},
     )
     search(plan, OPTIONS, folder=tmp_path / "searched", perform=Performer(), say=lambda text: None)

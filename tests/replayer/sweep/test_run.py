@@ -50,12 +50,12 @@ def test_every_point_runs_once_with_its_settings_and_its_sessions(tmp_path: Path
         [(c, {"max_batch": b}) for c in (1, 2, 4) for b in ("2", "8")], key=str
     )
     assert [(row["point"], row["max_batch"], row["concurrency"], row["sessions.ok"]) for row in rows(tmp_path)] == [
-        ("1", "2", "1", "13"),
-        ("2", "2", "2", "14"),
-        ("3", "2", "4", "16"),
-        ("4", "8", "1", "13"),
-        ("5", "8", "2", "14"),
-        ("6", "8", "4", "16"),
+        ("1", "2", "1", "15"),
+        ("2", "2", "2", "18"),
+        ("3", "2", "4", "24"),
+        ("4", "8", "1", "15"),
+        ("5", "8", "2", "18"),
+        ("6", "8", "4", "24"),
     ]
 
 

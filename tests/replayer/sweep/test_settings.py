@@ -30,6 +30,7 @@ def test_settings_keep_their_order_and_that_of_their_values() -> None:
         "concurrency=1",
         "valid=1",
         "point=1",
+        "duration_s=1",
         "m=/models/x",
     ],
 )
