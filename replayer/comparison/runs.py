@@ -112,6 +112,9 @@ def differences(points: Sequence[Point]) -> Iterator[str]:
             one, other = (_values(name, [run for point in points for run in side(point)]) for side in (_a, _b))
             if one != other:
                 yield f"{name.removesuffix('_s')} {one} in A, {other} in B"
+    one, other = (_preloaded([run for point in points for run in side(point)]) for side in (_a, _b))
+    if one != other:
+        yield f"warm-up {one} in A, {other} in B"
 
 
 def label(point: Point, points: Sequence[Point]) -> str:
@@ -154,6 +157,11 @@ def _a(point: Point) -> tuple[Run, ...]:
 
 def _b(point: Point) -> tuple[Run, ...]:
     return point.b
+
+
+def _preloaded(runs: Sequence[Run]) -> str:
+    warm_ups = (run.summary.warm_up for run in runs)
+    return ", ".join(dict.fromkeys(f"of {one.tokens:,} tokens" if one else "none" for one in warm_ups))
 
 
 def _values(name: str, runs: Sequence[Run]) -> str:

@@ -69,13 +69,19 @@ def sentences(comparison: Comparison) -> Iterator[str]:
             yield f"{count} of the runs of {side} are left out: the other side has none under their load"
     for point in comparison.points:
         yield from _of_point(point)
+        if not point.is_told and not comparison.invalid:
+            yield f"{_of(point)}no verdict: so few sessions say nothing of chance"
     if any(point.runs_of_a == 1 for point in comparison.points) and not comparison.invalid:
         yield "one run a side: what changes from run to run is not in these intervals; give folders of several runs"
 
 
 def _of_point(point: PointComparison) -> Iterator[str]:
-    load = f"{point.load}: " if point.load else ""
+    load = _of(point)
     runs = f", {point.runs_of_a} runs of A and {point.runs_of_b} of B" if point.runs_of_a > 1 else ""
     yield f"{load}paired by session, {point.sessions} in all runs{runs}"
     if point.sessions_left_out:
         yield f"{load}{point.sessions_left_out} more sessions are left out: time was over for them in another run"
+
+
+def _of(point: PointComparison) -> str:
+    return f"{point.load}: " if point.load else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -61,6 +61,11 @@ class PointComparison:
     job_parts: tuple[JobPart, ...]
     traces: tuple[TraceChange, ...]
 
+    @property
+    def is_told(self) -> bool:
+        """Whether there is an interval of any number."""
+        return any(one.low is not None for one in self.numbers)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -81,6 +86,11 @@ class Comparison:
     @property
     def exit_code(self) -> int:
         return INVALID_EXIT_CODE if self.invalid else 0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether each load has an interval of any number, so that what is worse could show."""
+        return all(point.is_told for point in self.points)
 
     def worse(self, percent: float) -> Iterator[Compared]:
         """Yield what is worse in B for certain, and by so many percent or points at least."""
@@ -116,6 +126,8 @@ def _compared(point: Point, load: str, *, confidence: float, valid: bool) -> Poi
     a, b = ([run.read() for run in side] for side in (point.a, point.b))
     pairing = pair([*a, *b])
     samples = [[sample_of(run, pairing.order, completed=pairing.completed) for run in side] for side in (a, b)]
+    if len({run.summary.setup.limits for run in (*a, *b)}) > 1:
+        samples = [[replace(sample, good=None) for sample in side] for side in samples]
     return PointComparison(
         load=load,
         runs_of_a=len(a),

@@ -76,6 +76,14 @@ def test_a_pipeline_fails_where_it_is_asked_to(run: Run, arguments: tuple[str, .
     assert run(*arguments).code == code
 
 
+def test_a_pipeline_does_not_pass_where_nothing_could_be_seen(run: Run, tmp_path: Path) -> None:
+    for name, slowness in (("a", 1.0), ("b", 3.0)):
+        replay_on(Machine(slowness=slowness), tmp_path / name, noise=1, sessions=6)
+
+    assert run("a", "b", "--fail-if-worse", "0").code == 3
+    assert run("a", "b").code == 0
+
+
 def test_what_is_not_valid_exits_with_3(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "after" / "summary.json"
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"interrupted": True}))

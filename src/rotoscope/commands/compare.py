@@ -41,8 +41,11 @@ def compare(
 
     done = compare(a, b, confidence_percent=confidence)
     _print(done, as_json=as_json)
-    if done.exit_code == 0 and fail_if_worse is not None and any(done.worse(fail_if_worse)):
-        raise typer.Exit(1)
+    if done.exit_code == 0 and fail_if_worse is not None:
+        if any(done.worse(fail_if_worse)):
+            raise typer.Exit(1)
+        if not done.is_told:
+            raise typer.Exit(3)
     raise typer.Exit(done.exit_code)
 
 

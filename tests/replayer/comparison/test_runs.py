@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rotoscope.replayer.comparison.runs import (
     points_of,
     runs_in,
 )
+from rotoscope.replayer.load.warm_up import WarmUp
 from rotoscope.replayer.results import ResultsFolder
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.summary import summarise
@@ -57,6 +58,13 @@ def test_a_folder_of_results_is_one_run_and_a_folder_of_such_is_several(tmp_path
     assert [run.folder.name for run in runs_in(tmp_path / "runs")] == ["replay-1", "replay-2"]
     (one,) = runs_in(tmp_path / "runs" / "replay-2")
     assert [session.session for session in one.read().sessions] == [0]
+
+
+def test_what_was_preloaded_on_one_side_only_is_named(tmp_path: Path) -> None:
+    a, b = run_of(tmp_path / "a"), run_of(tmp_path / "b")
+    warm = replace(b.summary, warm_up=WarmUp(prefixes=1, tokens=1200, times=2, failed=0))
+
+    assert [*differences(points_of([a], [replace(b, summary=warm)]))] == ["warm-up none in A, of 1,200 tokens in B"]
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:

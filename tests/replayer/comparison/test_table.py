@@ -106,5 +106,14 @@ def test_what_a_reader_must_know_is_said(fields: dict[str, Any], text: str) -> N
     assert text in said(**fields)
 
 
+def test_that_sessions_are_too_few_is_said() -> None:
+    unknown = replace(LATENCY, low=None, high=None, verdict="not known")
+    few = replace(POINT, load="concurrency 4", numbers=(unknown,))
+
+    assert "concurrency 4: no verdict: so few sessions say nothing of chance" in said(points=(few,))
+    assert not [text for text in said(points=(few,), invalid=("B, b: interrupted",)) if "so few" in text]
+    assert not [text for text in said() if "so few" in text]
+
+
 def test_of_repeats_nobody_is_told_to_repeat() -> None:
     assert not [text for text in said(points=(replace(POINT, runs_of_a=3, runs_of_b=3),)) if "give folders" in text]

@@ -10,6 +10,7 @@ import pytest
 from noisy_runs import TRACES, Machine, replay_on
 
 from rotoscope.replayer.comparison.verdicts import Compared, Comparison, compare
+from rotoscope.replayer.limits import Limits
 from rotoscope.replayer.results import SUMMARY_FILE
 from rotoscope.traces import UnusableInput
 
@@ -134,6 +135,17 @@ def test_too_few_sessions_get_no_verdict(replay: Replay) -> None:
     a, b = replay("a", sessions=6), replay("b", sessions=6, noise=1)
 
     assert {one.verdict for one in numbers_of(compare(a, b)).values()} == {"not known"}
+    assert not compare(a, b).is_told
+
+
+def test_good_answers_within_other_limits_are_not_compared(replay: Replay) -> None:
+    one, same, other = (
+        replay(name, limits=Limits(ttft_s=limit_s)) for name, limit_s in (("a", 0.1), ("b", 0.1), ("c", 9.0))
+    )
+
+    assert "good_share" in numbers_of(compare(one, same))
+    assert "good_share" not in numbers_of(compare(one, other))
+    assert compare(one, same).is_told
 
 
 def test_an_open_loop_is_compared_without_rates(replay: Replay) -> None:
