@@ -193,6 +193,17 @@ def mean_job_latency_in_window_s(jobs: Sequence[Interval], window: Interval) -> 
     return sum(share * job.length_s for share, job in zip(shares, jobs, strict=True)) / sum(shares)
 
 
+def mean_latency_of_begun_s(jobs: Iterable[Interval], window: Interval) -> float | None:
+    """Return the mean latency of the jobs that begin in the window, however long they take; None without one.
+
+    In a steady state it is the mean job latency in the window. It is more where jobs of which a few are long began
+    together shortly before: the short ones are over and over again by the time at which a long one ends, so that of the
+    window's time too much is of short jobs.
+    """
+    latencies_s = [job.length_s for job in jobs if window.start_s <= job.start_s <= window.end_s]
+    return sum(latencies_s) / len(latencies_s) if latencies_s else None
+
+
 def jobs_per_h_per_user(mean_job_latency_s: float) -> float:
     """Return 3600 / mean job latency: the jobs that one user gets done in an hour, one after the other."""
     return SECONDS_PER_HOUR / mean_job_latency_s

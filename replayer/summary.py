@@ -33,6 +33,10 @@ from rotoscope.replayer.window import Window, window_of
 INTERRUPTED_EXIT_CODE = 130
 NOT_WRITTEN = frozenset({"request_results", "optimal_tokens", "timeline"})
 """Fields of a summary that are not part of its file."""
+LARGEST_EXCESS_OF_BEGUN = 0.1
+"""Mean latency of the jobs that begin in the window over that of the jobs in it, less 1, above which rates are too high."""
+LEAST_SHARE_OF_WHOLE = 2 / 3
+"""Requests that lie in the window as a whole, of those that were sent in it, below which they are the faster ones."""
 LARGEST_SHARE_OF_OTHERS = 0.01
 """Prompt tokens that a server counts beside ours, of ours, above which that is to be explained."""
 
@@ -302,13 +306,13 @@ def findings(summary: Summary) -> Iterator[str]:
         yield no_rates
     if not no_rates and setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
+    if summary.window:
+        yield from _of_few_sessions(summary.window)
     yield from _overload(summary.window)
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
     if setup.until_ci is not None and summary.ended_by not in ("interval", "interruption"):
-        half_width = summary.window.jobs_per_h_per_gpu_half_width if summary.window else None
-        known = "" if half_width is None else f" but to {100 * half_width:.1f} %"
-        yield f"jobs/h is not known to {100 * setup.until_ci:g} %{known}: give more --sessions or a longer --duration"
+        yield from _not_known(summary.window, setup.until_ci)
     if not summary.has_failed("lag"):
         yield from client_findings(summary.client, session_lag_s=summary.schedule_lag_s)
     if summary.sessions.failed and not summary.has_failed("errors"):
@@ -327,6 +331,31 @@ def findings(summary: Summary) -> Iterator[str]:
     yield from _others(summary)
     if summary.counted is not None and summary.counted.preemptions:
         yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"
+
+
+def _of_few_sessions(window: Window) -> Iterator[str]:
+    """Yield a note where a closed loop's window is too short for how long its jobs, or requests, take."""
+    begun_s, sent = window.mean_latency_of_begun_s, window.tokens.sent_requests
+    excess = begun_s / window.mean_job_latency_s - 1 if begun_s is not None else 0.0
+    if window.open_loop is None and excess > LARGEST_EXCESS_OF_BEGUN:
+        yield (
+            f"jobs/h may be {100 * excess:.0f} % too high: a job that begins in the window takes {begun_s:,.3f} s on average, "
+            f"but the time in it is of jobs of {window.mean_job_latency_s:,.3f} s, because long ones are rare there yet: "
+            "give more --sessions"
+        )
+    if sent is not None and window.tokens.whole_requests < LEAST_SHARE_OF_WHOLE * sent:
+        yield (
+            f"tokens/s/user is of the {window.tokens.whole_requests:,} of {sent:,} requests sent in the window that ended "
+            "in it, the faster ones: give more --sessions"
+        )
+
+
+def _not_known(window: Window | None, wanted: float) -> Iterator[str]:
+    """Yield a note where jobs/h is known less well than was wanted."""
+    half_width = window.jobs_per_h_per_gpu_half_width if window else None
+    if half_width is None or half_width > wanted:
+        known = "" if half_width is None else f" but to {100 * half_width:.1f} %"
+        yield f"jobs/h is not known to {100 * wanted:g} %{known}: give more --sessions or a longer --duration"
 
 
 def _overload(window: Window | None) -> Iterator[str]:
@@ -349,6 +378,8 @@ def why_no_rates(summary: Summary) -> str | None:
     concurrency = summary.setup.concurrency
     if summary.interrupted:
         return "interrupted: no rates, because there is no steady-state window"
+    if not summary.sessions.ok:
+        return "no rates: no session was completed"
     if concurrency is None and summary.window is None:
         return (
             "no rates: sessions take longer than half the time over which they arrive: "

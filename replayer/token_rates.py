@@ -18,6 +18,8 @@ class TokenRates:
 
     whole_requests: int
     """Answered requests that lie in the window as a whole; the rates of users are theirs."""
+    sent_requests: int | None = None
+    """Answered requests that were sent in the window, whenever they ended."""
     tokens_per_s_per_user: float | None
     """None without an answer of several tokens that took any time, or where there is no whole request."""
     tokens_per_s_per_user_interval: Bounds | None
@@ -57,7 +59,7 @@ def token_rates_of(
     timed = [(one, time) for one in requests if one.status == "ok" and (time := request_time(one)) is not None]
     whole = [one for one, time in timed if window.start_s <= time.start_s and time.end_s <= window.end_s]
     shares = [(one, metrics.share_in_window(time, window)) for one, time in timed]
-    told = any(one.cached_tokens is not None for one, share in shares if share)
+    told = any(one.cached_tokens is not None for one, _ in timed)
     tpots_s = [(tpot, one.session) for one in whole if (tpot := tpot_s(one)) is not None]
 
     def per_gpu(tokens: Callable[[RequestResult], int]) -> tuple[float, Bounds | None]:
@@ -74,6 +76,7 @@ def token_rates_of(
     reached = _inverse_intervals([(cost, one.session) for one in whole if (cost := _cost_s(one))], (50, 90), sessions)
     return TokenRates(
         whole_requests=len(whole),
+        sent_requests=sum(window.start_s <= time.start_s <= window.end_s for _, time in timed),
         tokens_per_s_per_user=metrics.tokens_per_s_per_user([tpot for tpot, _ in tpots_s]),
         tokens_per_s_per_user_interval=user_interval,
         interactivity_per_s=_interactivity(whole),

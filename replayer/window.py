@@ -41,6 +41,8 @@ class Window:
     """Each with the share of its latency that lies in the window."""
     mean_job_latency_s: float
     mean_job_latency_interval_s: Bounds | None
+    mean_latency_of_begun_s: float | None = None
+    """Of the jobs that begin in the window: more than the mean in it where long ones are still rare there."""
     jobs_per_h_per_user: float
     jobs_per_h_per_user_interval: Bounds | None
     jobs_per_h_per_gpu: float
@@ -80,6 +82,7 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         jobs=count,
         mean_job_latency_s=latency_s,
         mean_job_latency_interval_s=intervals.latency_s,
+        mean_latency_of_begun_s=metrics.mean_latency_of_begun_s(jobs, window),
         jobs_per_h_per_user=metrics.jobs_per_h_per_user(latency_s),
         jobs_per_h_per_user_interval=_times(intervals.jobs_per_s, SECONDS_PER_HOUR),
         jobs_per_h_per_gpu=per_gpu,

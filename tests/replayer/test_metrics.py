@@ -94,6 +94,20 @@ def test_what_found_an_empty_server_is_not_in_the_window() -> None:
     assert metrics.jobs_per_h_per_gpu(metrics.jobs_in_window(jobs, window), window, gpus=1) == pytest.approx(900.0)
 
 
+@pytest.mark.parametrize(("sessions", "begun_s", "in_window_s"), [(40, 3.71, 1.31), (800, 2.92, 2.86)])
+def test_jobs_that_begin_in_a_short_window_are_longer_than_its_time_says(
+    sessions: int, begun_s: float, in_window_s: float
+) -> None:
+    """One of ten is 20 times as long as the others; the true mean is 2.9 s."""
+    jobs = closed_loop([20.0 if number % 10 == 9 else 1.0 for number in range(sessions)], 10)
+    window = metrics.steady_window(jobs, 10)
+    assert window is not None
+
+    assert metrics.mean_latency_of_begun_s(jobs, window) == pytest.approx(begun_s, abs=0.005)
+    assert metrics.mean_job_latency_in_window_s(jobs, window) == pytest.approx(in_window_s, abs=0.005)
+    assert metrics.mean_latency_of_begun_s(jobs, Interval(-2.0, -1.0)) is None
+
+
 def test_there_is_no_window_below_three_sessions_a_slot() -> None:
     assert metrics.steady_window(closed_loop([1.0] * 5, 2), 2) is None
     assert metrics.steady_window(closed_loop([1.0] * 6, 2), 2) is not None

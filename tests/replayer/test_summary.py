@@ -173,9 +173,11 @@ def late(count: int, *, by_s: float) -> list[SessionResult]:
         ({"simulated": True}, "measured on a simulator"),
         ({"interrupted": True}, "interrupted: no rates"),
         ({"concurrency": 3}, "takes at least 9 sessions"),
-        ({"sessions": []}, "no rates: too few sessions behind"),
+        ({"sessions": []}, "no rates: no session was completed"),
+        (OPEN_LOOP | {"sessions": []}, "no rates: no session was completed"),
+        ({"sessions": [make_session_result(n) for n in range(2)]}, "no rates: too few sessions behind"),
         ({"gpus_assumed": True}, "give --gpus"),
-        ({"until_ci": 0.05}, "jobs/h is not known to 5 % but to 0.0 %: give more --sessions"),
+        ({"until_ci": 0.05, "sessions": late(9, by_s=1.0)}, "jobs/h is not known to 5 % but to "),
         ({"until_ci": 0.05, "sessions": []}, "jobs/h is not known to 5 %: give more --sessions"),
         ({"duration_s": 50.0}, "all 4 sessions ended before the duration was over: give more --sessions"),
         (OPEN_LOOP | {"sessions": late(4, by_s=100.0)}, "no rates: sessions take longer than half the time"),
@@ -307,3 +309,36 @@ def test_requests_that_were_set_back_are_noted(preemptions: float | None, says: 
     found = list(findings(summary_of(counted=growth_of(100.0, 40.0, preemptions=preemptions))))
 
     assert ("1,200 times a request was set back because the server's cache was full" in found) is says
+
+
+def test_what_is_known_well_enough_when_all_sessions_have_ended_is_not_called_unknown() -> None:
+    assert not any("is not known" in text for text in findings(summary_of(until_ci=0.05)))
+
+
+def with_long_ones(count: int, *, slots: int) -> list[SessionResult]:
+    """Return the sessions of a closed loop of which one in ten takes 20 s, and the others 1 s."""
+    free_s = [0.0] * slots
+    sessions = []
+    for number in range(count):
+        start_s = min(free_s)
+        latency_s = 20.0 if number % 10 == 9 else 1.0
+        free_s[free_s.index(start_s)] = start_s + latency_s
+        sessions.append(make_session_result(number, admitted_s=start_s, start_s=start_s, latency_s=latency_s))
+    return sessions
+
+
+def test_rates_of_a_run_in_which_long_sessions_are_rare_yet_are_said_to_be_too_high() -> None:
+    def said(count: int) -> list[str]:
+        summary = summary_of(sessions=with_long_ones(count, slots=10), concurrency=10)
+        return [text for text in findings(summary) if "% too high: a job that begins in the window takes" in text]
+
+    assert [len(said(count)) for count in (40, 800)] == [1, 0]
+
+
+def test_rates_of_users_that_are_of_the_faster_requests_are_said_to_be_so() -> None:
+    """Of three requests that are sent in the window, from 10 s to 30 s, one ends in it."""
+    requests = [make_request_result(start_s=12.0, latency_s=latency_s) for latency_s in (1.0, 30.0, 30.0)]
+
+    said = "tokens/s/user is of the 1 of 3 requests sent in the window that ended in it"
+    assert any(said in text for text in findings(summary_of(requests)))
+    assert not any("tokens/s/user is of" in text for text in findings(summary_of([*requests[:1] * 3, requests[1]])))

@@ -29,7 +29,8 @@ def test_tokens_count_with_the_share_of_their_request_in_the_window() -> None:
 def test_users_see_the_rates_of_whole_requests() -> None:
     rates = rates_of(HALF, WHOLE)
 
-    assert rates.whole_requests == 1
+    assert (rates.whole_requests, rates.sent_requests) == (1, 1)
+    assert rates_of(WHOLE, make_request_result(start_s=19.5, latency_s=2.0)).sent_requests == 2
     assert rates.tokens_per_s_per_user == pytest.approx(10.0)
     assert rates.interactivity_per_s is not None
     assert rates.interactivity_per_s.p50 == pytest.approx(8.0)
@@ -50,6 +51,13 @@ def test_what_is_fresh_is_not_known_where_no_cached_tokens_are_told() -> None:
 
     assert rates_of(silent).fresh_tokens_per_s_per_gpu is None
     assert rates_of(silent, WHOLE).fresh_tokens_per_s_per_gpu == pytest.approx((103 + 176) / 10)
+
+
+def test_who_tells_cached_tokens_outside_of_the_window_had_none_to_tell_in_it() -> None:
+    """Older vLLM leaves out a 0."""
+    silent, before = make_request_result(start_s=12.0, cached_tokens=None), make_request_result(start_s=1.0)
+
+    assert rates_of(before, silent).fresh_tokens_per_s_per_gpu == pytest.approx(103 / 10)
 
 
 def test_lengths_that_the_server_does_not_tell_are_taken_as_planned() -> None:
