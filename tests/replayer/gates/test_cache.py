@@ -58,7 +58,8 @@ def test_a_token_of_chance_may_fill_a_block() -> None:
 
 def grown(cached: int | None, **fields: Any) -> Evidence:
     """Return evidence of two calls of a session, the second of which begins with the 1000 tokens of the first."""
-    first = make_request_result(call=0, prompt_tokens=1000, start_s=0.0, latency_s=1.0, cached_tokens=0)
+    none = None if cached is None else 0
+    first = make_request_result(call=0, prompt_tokens=1000, start_s=0.0, latency_s=1.0, cached_tokens=none)
     second = make_request_result(call=1, prompt_tokens=1200, start_s=2.0, latency_s=1.0, cached_tokens=cached)
     origins = {
         CallName(0, 0): Origin(call=None, shared=0, own_tokens=1003, prompt_tokens=1000),
@@ -105,9 +106,49 @@ def test_a_known_cache_is_checked_at_any_concurrency() -> None:
 
 
 def test_a_server_that_tells_no_cached_tokens_cannot_be_checked() -> None:
-    evidence = evidence_of([make_request_result(cached_tokens=None)], counted=counted_as(100.0, 40.0), server=ONE_CACHE)
+    evidence = evidence_of([make_request_result(cached_tokens=None)], server=ONE_CACHE)
 
     assert [check(evidence).passed for check in (above_optimum, below_optimum, counters)] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "cached", "fields", "passed"),
+    [
+        (100.0, 50.0, {}, True),
+        (100.0, 51.0, {}, False),
+        (100.0, 30.0, {"host_cached": 21.0}, False),
+        (110.0, 60.0, {}, True),
+        (110.0, 61.0, {}, False),
+        (100.0, 51.0, {"unit": "blocks"}, None),
+        (100.0, None, {}, None),
+    ],
+)
+def test_where_answers_do_not_tell_counters_show_a_warm_server(
+    prompt: float, cached: float | None, fields: dict[str, Any], passed: bool | None
+) -> None:
+    silent = make_request_result(cached_tokens=None)
+
+    assert above_optimum(evidence_of([silent], counted=counted_as(prompt, cached, **fields))).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("prompt", "cached", "output", "passed"),
+    [
+        (2200.0, 992.0, 6.0, True),
+        (2200.0, 700.0, 6.0, False),
+        (0.0, 0.0, 6.0, False),
+        (0.0, 0.0, 0.0, None),
+        (1100.0, 0.0, 3.0, None),
+    ],
+    ids=["works", "does not", "is off", "another server", "one of two servers"],
+)
+def test_where_answers_do_not_tell_counters_show_a_cache_that_is_off(
+    prompt: float, cached: float, output: float, passed: bool | None
+) -> None:
+    counted = counted_as(prompt, cached, output_tokens=output)
+    silent = grown(None, server=ONE_CACHE, counted=counted)
+
+    assert below_optimum(silent).passed is passed
 
 
 @pytest.mark.parametrize(

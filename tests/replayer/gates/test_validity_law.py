@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from event_loops import BriefLoop
 from misbehaving_server import Json, Misbehaviour, misbehaving
@@ -21,18 +21,20 @@ from rotoscope.replayer.summary import Summary
 from rotoscope.testing import make_trace
 from rotoscope.traces.audit import audit
 
+T = TypeVar("T")
+
 AGENT = make_trace(turns=3, isl=400, osl=20, new=60, system=100, tool_ms=300.0)
 """0.6 s a session, but for its requests, which take none."""
 LOAD: dict[str, Any] = {"sessions": 24, "concurrency": 2, "ramp_s": 0.3}
 """Of 7 s and 24 jobs."""
 
 
-def run(test: Callable[[], Awaitable[Summary]], *, late_s: float = 0.0) -> Summary:
+def run(test: Callable[[], Awaitable[T]], *, late_s: float = 0.0) -> T:
     with asyncio.Runner(loop_factory=lambda: BriefLoop(late_s)) as runner:
         return runner.run(_guarded(test))
 
 
-async def _guarded(test: Callable[[], Awaitable[Summary]]) -> Summary:
+async def _guarded(test: Callable[[], Awaitable[T]]) -> T:
     return await test()
 
 
@@ -154,6 +156,40 @@ def test_a_cache_that_is_off_is_noticed(tmp_path: Path) -> None:
 
     assert_only(summary, "below-optimum", "the cache is off or does not work")
     assert gate_of(summary, "below-optimum").measured == 0
+
+
+def silent(usage: Json) -> Json:
+    """Return the usage of a server that does not tell its cached tokens, as vLLM's unless it is asked to."""
+    return {name: value for name, value in usage.items() if name != "prompt_tokens_details"}
+
+
+def test_a_server_that_is_warm_is_noticed_by_its_counters(tmp_path: Path) -> None:
+    async def measure() -> list[Summary]:
+        async with (
+            running_simulator(SimulatorOptions(speed=0.0)) as server,
+            misbehaving(server, Misbehaviour(usage=silent)) as url,
+        ):
+            return [await replayed(url, tmp_path / name, salt="same") for name in ("first", "second")]
+
+    first, second = run(measure)
+
+    assert failed(first) == []
+    assert [gate_of(first, name).passed for name in ("above-optimum", "below-optimum", "counters")] == [
+        True,
+        True,
+        None,
+    ]
+    assert failed(second) == ["above-optimum"]
+    assert "by the server's counters" in (gate_of(second, "above-optimum").says or "")
+
+
+def test_a_cache_that_is_off_is_noticed_by_the_counters(tmp_path: Path) -> None:
+    numbers = count()
+
+    def apart(body: Json) -> Json:
+        return body | {"cache_salt": str(next(numbers))}
+
+    assert failed(measured(tmp_path, Misbehaviour(body=apart, usage=silent))) == ["below-optimum"]
 
 
 def test_counters_that_are_not_those_of_the_answers_are_noticed(tmp_path: Path) -> None:
