@@ -51,10 +51,10 @@ def below_optimum(evidence: Evidence) -> Gate:
         counted = _found_by_counters(summary)
         if counted is None or not _counts_all(summary):
             return unchecked("below-optimum", _NOT_TOLD)
-    if server is not None and (server.replicas or 1) > 1:
-        why = f"{server.replicas} engines serve, and where a request goes decides what it finds"
-        return unchecked("below-optimum", why)
-    size_is_known = server is not None and server.replicas == 1 and server.capacity_tokens is not None
+    if server is not None and server.replicas != 1:
+        serve = "the server does not tell how many engines" if server.replicas is None else f"{server.replicas} engines"
+        return unchecked("below-optimum", f"{serve} serve, and where a request goes decides what it finds")
+    size_is_known = server is not None and server.capacity_tokens is not None
     if not size_is_known and summary.setup.concurrency != 1:
         why = "the server does not tell the size of its one cache, so only one session at a time is low load"
         return unchecked("below-optimum", why)

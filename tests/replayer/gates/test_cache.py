@@ -90,7 +90,8 @@ def test_a_hosted_endpoint_keeps_no_short_prompts() -> None:
     [
         ({"server": ServerMetrics(family="vllm", capacity_tokens=9000, replicas=2)}, "2 engines serve"),
         ({"concurrency": 2}, "does not tell the size of its one cache"),
-        ({"concurrency": 2, "server": ServerMetrics(family="dynamo", capacity_tokens=9000)}, "size of its one cache"),
+        ({"concurrency": 2, "server": SLOTS}, "size of its one cache"),
+        ({"server": ServerMetrics(family="dynamo", capacity_tokens=9000)}, "does not tell how many engines serve"),
         ({"server": ServerMetrics(family="vllm", capacity_tokens=2000, replicas=1, block_size=16)}, "no prompt begins"),
     ],
 )

@@ -241,6 +241,25 @@ def test_a_router_that_scatters_a_session_fails_no_gate(tmp_path: Path) -> None:
     assert "3 engines serve" in (gate_of(summary, "below-optimum").says or "")
 
 
+def test_a_frontend_that_scatters_a_session_and_tells_no_number_of_engines_fails_no_gate(tmp_path: Path) -> None:
+    """As Dynamo's does; three turns on three engines find nothing of each other."""
+    block_size = "dynamo_frontend_model_kv_cache_block_size 16\n"
+
+    async def measure() -> Summary:
+        async with (
+            running_simulator(SimulatorOptions(speed=0.0, replicas=3)) as server,
+            misbehaving(server, Misbehaviour(metrics=lambda text: block_size)) as url,
+        ):
+            alone = make_trace(turns=3, isl=400, osl=20, new=60, system=0, tool_ms=300.0)
+            return await replay_async([alone], ReplayOptions(url=url, folder=tmp_path, sessions=16, concurrency=1))
+
+    summary = run(measure)
+
+    assert summary.cache.cached_tokens == 0
+    assert failed(summary) == []
+    assert "does not tell how many engines serve" in (gate_of(summary, "below-optimum").says or "")
+
+
 def test_a_run_without_a_load_is_no_benchmark_and_valid(tmp_path: Path) -> None:
     summary = measured(tmp_path, sessions=2, concurrency=None, ramp_s=0.0)
 
