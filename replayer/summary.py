@@ -339,7 +339,7 @@ def _of_few_sessions(window: Window) -> Iterator[str]:
     excess = begun_s / window.mean_job_latency_s - 1 if begun_s is not None else 0.0
     if window.open_loop is None and excess > LARGEST_EXCESS_OF_BEGUN:
         yield (
-            f"jobs/h may be {100 * excess:.0f} % too high: a job that begins in the window takes {begun_s:,.3f} s on average, "
+            f"jobs/h may be {100 * excess:.0f} % too high or more: a job that begins in the window takes {begun_s:,.3f} s on average, "
             f"but the time in it is of jobs of {window.mean_job_latency_s:,.3f} s, because long ones are rare there yet: "
             "give more --sessions"
         )
