@@ -27,7 +27,7 @@ from rotoscope.replayer.server_metrics.series import ServerSeries
 from rotoscope.replayer.server_side import ServerSide, server_side_of
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.timeline import Bin, timeline_of
-from rotoscope.replayer.token_rates import isl, tpot_s
+from rotoscope.replayer.token_rates import isl, osl, tpot_s
 from rotoscope.replayer.window import Window, window_of
 
 INTERRUPTED_EXIT_CODE = 130
@@ -37,6 +37,8 @@ LARGEST_EXCESS_OF_BEGUN = 0.1
 """Mean latency of the jobs that begin in the window over that of the jobs in it, less 1, above which rates are too high."""
 LEAST_SHARE_OF_WHOLE = 2 / 3
 """Requests that lie in the window as a whole, of those that were sent in it, below which they are the faster ones."""
+ONE_PIECE_S = 2e-5
+"""Between tokens, below which they came together: no engine computes one so fast."""
 LARGEST_SHARE_OF_OTHERS = 0.01
 """Prompt tokens that a server counts beside ours, of ours, above which that is to be explained."""
 
@@ -326,6 +328,8 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"{summary.unverified} requests: the server does not tell their lengths, which are taken as planned"
     if cache.requests and cache.cached_tokens is None:
         yield NO_CACHED
+    if not setup.simulated:
+        yield from _in_one_piece(summary.request_results)
     if summary.gpu_telemetry:
         yield from gpu_findings(summary.gpu_telemetry, gpus=setup.gpus)
     yield from _others(summary)
@@ -388,6 +392,17 @@ def why_no_rates(summary: Summary) -> str | None:
     if concurrency is not None and summary.sessions.planned < 3 * concurrency:
         return f"no rates: a steady-state window takes at least {3 * concurrency} sessions at this concurrency"
     return None if summary.window else "no rates: too few sessions behind those that began on an emptier server"
+
+
+def _in_one_piece(requests: Sequence[RequestResult]) -> Iterator[str]:
+    """Yield a note where most answers did not come token by token."""
+    several = [one for one in requests if one.status == "ok" and osl(one) > 1]
+    together = sum((one.itl_s or 0.0) < ONE_PIECE_S for one in several)
+    if 2 * together > len(several):
+        yield (
+            f"{together:,} of {len(several):,} answers of several tokens came in one piece: is something buffering them? "
+            "Their TTFT is that of the whole answer, and they break no limit of ITL"
+        )
 
 
 def _others(summary: Summary) -> Iterator[str]:

@@ -344,3 +344,16 @@ def test_rates_of_users_that_are_of_the_faster_requests_are_said_to_be_so() -> N
     said = "tokens/s/user is of the 1 of 3 requests sent in the window that ended in it"
     assert any(said in text for text in findings(summary_of(requests)))
     assert not any("tokens/s/user is of" in text for text in findings(summary_of([*requests[:1] * 3, requests[1]])))
+
+
+@pytest.mark.parametrize("itl_s", [None, 0.0])
+def test_answers_that_come_in_one_piece_are_noted(itl_s: float | None) -> None:
+    piece, stream = make_request_result(itl_s=itl_s), make_request_result()
+    one_token = make_request_result(itl_s=None, completion_tokens=1)
+
+    def said(requests: list[RequestResult], **setup: Any) -> list[str]:
+        return [text for text in findings(summary_of(requests, **setup)) if "in one piece" in text]
+
+    assert said([piece, piece, stream])[0].startswith("2 of 3 answers of several tokens came in one piece")
+    assert said([piece, stream, one_token]) == []
+    assert said([piece], simulated=True) == []
