@@ -1,23 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 import pytest
 from noisy_runs import Machine, replay_on
-
-from rotoscope.cli import main
-
-
-class Ended(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
+from typed_commands import Run, typed
 
 
 @pytest.fixture
@@ -26,14 +14,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.chdir(tmp_path)
     replay_on(Machine(), tmp_path / "before", noise=1)
     replay_on(Machine(slowness=2.0), tmp_path / "after", noise=2)
-
-    def run_compare(*arguments: str) -> Ended:
-        monkeypatch.setattr("sys.argv", ["rotoscope", "compare", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return Ended(left.value.code, *capsys.readouterr())
-
-    return run_compare
+    return typed(monkeypatch, capsys, "compare")
 
 
 def test_it_says_which_is_worse_and_by_how_much(run: Run) -> None:

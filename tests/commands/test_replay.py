@@ -6,9 +6,8 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import rotoscope_process
@@ -23,8 +22,8 @@ from completion_server import (
 )
 from foreign_traces import request, weka
 from mooncake_files import lines, row
+from typed_commands import Run, typed
 
-from rotoscope.cli import main
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
 from rotoscope.traces.corpus import CorpusName, Member, write_manifest
@@ -35,28 +34,12 @@ PATIENCE_S = 120.0
 """Only a failure takes as long."""
 
 
-class Ended(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Return a function that runs the command in this process, in a folder of its own that holds `run.trace.json`."""
     monkeypatch.chdir(tmp_path)
     save(make_trace(turns=2, tool_ms=1.0), tmp_path / "run.trace.json")
-
-    def run_replay(*arguments: str) -> Ended:
-        monkeypatch.setattr("sys.argv", ["rotoscope", "replay", "--no-preflight", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return Ended(left.value.code, *capsys.readouterr())
-
-    return run_replay
+    return typed(monkeypatch, capsys, "replay", "--no-preflight")
 
 
 async def perfect(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:

@@ -1,24 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from typed_commands import Run, typed
 
-from rotoscope.cli import main
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
-
-
-class Ended(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -26,14 +15,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     """Return a function that runs the command in this process, in a folder of its own that holds `run.trace.json`."""
     monkeypatch.chdir(tmp_path)
     save(make_trace(turns=2, isl=200, osl=5, system=0), tmp_path / "run.trace.json")
-
-    def run_slo(*arguments: str) -> Ended:
-        monkeypatch.setattr("sys.argv", ["rotoscope", "slo", "run.trace.json", "-o", "out", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return Ended(left.value.code, *capsys.readouterr())
-
-    return run_slo
+    return typed(monkeypatch, capsys, "slo", "run.trace.json", "-o", "out")
 
 
 def test_the_most_agents_of_a_simulated_server(run: Run) -> None:

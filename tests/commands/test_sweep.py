@@ -7,15 +7,13 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import rotoscope_process
 import started_server
+from typed_commands import Run, typed
 
-from rotoscope.cli import main
 from rotoscope.testing import make_trace
 from rotoscope.traces import save
 
@@ -24,28 +22,12 @@ PATIENCE_S = 120.0
 """Only a failure takes as long."""
 
 
-class Ended(NamedTuple):
-    code: object
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Return a function that runs the command in this process, in a folder of its own that holds `run.trace.json`."""
     monkeypatch.chdir(tmp_path)
     save(make_trace(turns=2, isl=200, osl=5, system=0, tool_ms=1.0), tmp_path / "run.trace.json")
-
-    def run_sweep(*arguments: str) -> Ended:
-        monkeypatch.setattr("sys.argv", ["rotoscope", "sweep", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return Ended(left.value.code, *capsys.readouterr())
-
-    return run_sweep
+    return typed(monkeypatch, capsys, "sweep")
 
 
 def rows(folder: str) -> list[dict[str, str]]:
