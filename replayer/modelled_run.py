@@ -31,6 +31,7 @@ from rotoscope.replayer.simulator.modelled_metrics import told
 from rotoscope.replayer.simulator.modelled_time import ModelledClock, run_modelled
 from rotoscope.replayer.simulator.server import SimulatorOptions, fleet_of, model_card
 from rotoscope.replayer.summary import Summary
+from rotoscope.replayer.sweep.simulated import settings_of
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Trace
 
@@ -61,7 +62,7 @@ async def _replay(
 ) -> Summary:
     _refuse_what_asks_servers(options)
     notes = Notes(say)
-    work = work_of(traces, options, notes)
+    work = work_of(traces, options, notes, simulated=settings_of(simulator))
     card = model_card(simulator)
     server = replace(server_of_card(simulator.model, card), version=__version__)
     check_context(work.calls(), server, notes)

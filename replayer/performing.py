@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
@@ -97,10 +97,15 @@ class Target:
     """After which the progress is told anew."""
 
 
-def work_of(traces: Sequence[Trace], options: ReplayOptions, notes: Notes) -> Work:
-    """Return what a replay of these traces performs; raise UnusableInput where that is nothing."""
+def work_of(
+    traces: Sequence[Trace], options: ReplayOptions, notes: Notes, *, simulated: Mapping[str, str] | None = None
+) -> Work:
+    """Return what a replay of these traces performs; raise UnusableInput where that is nothing.
+
+    `simulated` are the settings of the simulator that serves it in modelled time; None is a server.
+    """
     load = plan_load(options, traces=len(traces))
-    identity = identity_of(traces, options)
+    identity = identity_of(traces, options, simulated=simulated)
     traces = traces[: load.numbered]
     parts = [_part(number, trace, options) for number, trace in enumerate(traces)]
     if not parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rotoscope import __version__
@@ -105,11 +105,15 @@ class Identity:
     sha256: str
 
 
-def identity_of(traces: Sequence[Trace], options: ReplayOptions) -> Identity:
-    """Return what a run of traces is told by; `options` are those that were given."""
+def identity_of(
+    traces: Sequence[Trace], options: ReplayOptions, *, simulated: Mapping[str, str] | None = None
+) -> Identity:
+    """Return what a run of traces is told by; `options` are those that were given, `simulated` a simulator's settings."""
     assumes_growth = any(trace.outputs == "assumed" for trace in traces)
     return Identity(
-        command=command_of(options, assumes_growth=assumes_growth), called=options.corpus, sha256=sha256_of(traces)
+        command=command_of(options, assumes_growth=assumes_growth, simulated=simulated),
+        called=options.corpus,
+        sha256=sha256_of(traces),
     )
 
 

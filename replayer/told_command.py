@@ -5,7 +5,7 @@ Each option has the form that its value can have, so that nothing else passes fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from decimal import Decimal
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from rotoscope.replayer.gates.gate import GATES
 from rotoscope.replayer.load.arrivals import POISSON
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.simulator.constants import TIMINGS
 
 NOT_TOLD = frozenset({"url", "model", "tokenizer", "api_key", "folder", "salt", "corpus", "dcgm"})
 """Options that say where something is, belong to somebody, or stand in the setup in a form of their own."""
@@ -81,6 +82,11 @@ _OPTIONS = (
     _Option("skipped_gates", "--skip-gate", "|".join(GATES), lambda gates: " --skip-gate ".join(gates)),
 )
 _ASSUMES_GROWTH = "--assume-growth"
+_SIMULATE = "--simulate"
+_SETTING = (
+    rf"--set (?:(?:blocks|host_blocks|block_size|replicas|max_batch|seed)={_COUNT}"
+    rf"|router=(?:round-robin|kv)|profile=[a-z0-9.-]{{1,32}}|timing=(?:{'|'.join(TIMINGS)}))"
+)
 _DEFAULTS = {
     one.name: one.default_factory() if one.default_factory is not MISSING else one.default
     for one in fields(ReplayOptions)
@@ -89,16 +95,24 @@ _DEFAULTS = {
 TOLD = frozenset(option.field for option in _OPTIONS)
 """Fields of the options of a replay that the command tells."""
 COMMAND = (
-    rf"{_START}(?: {_TRACES})?(?: {_ASSUMES_GROWTH}| "
+    rf"{_START}(?: {_TRACES})?(?: {_SIMULATE})?(?: {_SETTING})*(?: {_ASSUMES_GROWTH}| "
     + "| ".join(rf"{option.flag} (?:{option.form})" if option.form else option.flag for option in _OPTIONS)
     + ")*"
 )
 """Matches a command that this module writes, whole, and as good as nothing else."""
 
 
-def command_of(options: ReplayOptions, *, assumes_growth: bool = False) -> str:
-    """Return what to type for the same run again, with the traces for CORPUS and the server's URL."""
-    words = [_START, *([] if options.fixed else [_TRACES]), *([_ASSUMES_GROWTH] if assumes_growth else [])]
+def command_of(
+    options: ReplayOptions, *, assumes_growth: bool = False, simulated: Mapping[str, str] | None = None
+) -> str:
+    """Return what to type for the same run again, with the traces for CORPUS and the server's URL.
+
+    `simulated` are the settings of the simulator that was asked in modelled time; None is a server.
+    """
+    words = [_START, *([] if options.fixed else [_TRACES])]
+    if simulated is not None:
+        words += [_SIMULATE, *(f"--set {name}={value}" for name, value in simulated.items())]
+    words += [_ASSUMES_GROWTH] if assumes_growth else []
     for option in _OPTIONS:
         words += option.words(options)
     return " ".join(words)

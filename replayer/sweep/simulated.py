@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rotoscope.replayer.servers import GPUS
-from rotoscope.replayer.simulator.constants import timing_named
+from rotoscope.replayer.simulator.constants import TIMINGS, timing_named
 from rotoscope.replayer.simulator.fleet import router_named
 from rotoscope.replayer.simulator.server import SimulatorOptions
 from rotoscope.traces.analysis.profiles import profile_named
@@ -29,6 +29,16 @@ def simulator_of(settings: Mapping[str, str]) -> SimulatorOptions:
     router_named(options.router)
     profile_named(options.profile, block_size=options.block_size)
     return options
+
+
+def settings_of(simulator: SimulatorOptions) -> dict[str, str]:
+    """Return the settings of a simulator that are not as they are by default, but for its model, which is somebody's name."""
+    default = SimulatorOptions()
+    texts = {name: str(getattr(simulator, name)) for name in (*_NUMBERS, "router", "profile")}
+    changed = {name: text for name, text in texts.items() if text != str(getattr(default, name))}
+    if simulator.timing != default.timing:
+        changed.update(("timing", name) for name, timing in TIMINGS.items() if timing == simulator.timing)
+    return changed
 
 
 def _number(name: str, text: str) -> int:

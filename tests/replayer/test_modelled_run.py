@@ -182,6 +182,13 @@ def test_who_waits_for_a_first_token_longer_than_the_timeout_gives_up(tmp_path: 
     assert summary.sessions.ok == 1
 
 
+def test_what_to_type_again_names_the_simulator(tmp_path: Path) -> None:
+    summary = modelled([make_trace()], tmp_path, SimulatorOptions(blocks=64, speed=0.0))
+
+    assert summary.setup.command is not None
+    assert summary.setup.command.startswith("rotoscope replay CORPUS --simulate --set blocks=64 ")
+
+
 def test_an_api_of_messages_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match="leave --api chat out"):
         modelled([make_trace()], tmp_path, api="chat")

@@ -89,6 +89,25 @@ def test_growth_that_was_assumed_is_told() -> None:
     assert re.fullmatch(COMMAND, command)
 
 
+def test_the_simulator_and_its_settings_are_told() -> None:
+    settings = {"blocks": "4096", "router": "kv", "profile": "llama.cpp", "timing": "qwen3-235b-gb200"}
+
+    command = command_of(ReplayOptions(sessions=9), assumes_growth=True, simulated=settings)
+
+    assert command == (
+        "rotoscope replay CORPUS --simulate --set blocks=4096 --set router=kv --set profile=llama.cpp "
+        "--set timing=qwen3-235b-gb200 --assume-growth --sessions 9 --seed 0"
+    )
+    assert re.fullmatch(COMMAND, command)
+
+
+def test_a_simulator_as_it_is_by_default_is_told() -> None:
+    command = command_of(ReplayOptions(), simulated={})
+
+    assert command == "rotoscope replay CORPUS --simulate --seed 0"
+    assert re.fullmatch(COMMAND, command)
+
+
 def test_what_is_private_is_not_told() -> None:
     options = ReplayOptions(
         url=f"http://{SECRET}:1",
@@ -117,6 +136,8 @@ def test_each_option_is_told_or_left_out_on_purpose() -> None:
         f"rotoscope replay {SECRET}",
         "rotoscope replay CORPUS --url http://127.0.0.1:1",
         "rotoscope replay CORPUS --seed 0\n",
+        f"rotoscope replay CORPUS --simulate --set model={SECRET} --seed 0",
+        f"rotoscope replay CORPUS --simulate --set timing={SECRET} --seed 0",
     ],
 )
 def test_nothing_else_passes_for_a_command(text: str) -> None:
