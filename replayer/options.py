@@ -168,8 +168,14 @@ class ReplayOptions:
         if self.rate_per_h is not None and not 0 < self.rate_per_h < inf:
             raise UnusableInput(f"the rate must be more than 0 sessions an hour, not {self.rate_per_h}")
         if self.concurrency is not None:
-            raise UnusableInput("expected planned starts or a concurrency, not both: in an open loop nobody waits")
+            raise UnusableInput(
+                "a rate or recorded arrivals make an open loop, in which nobody waits for a place: leave --concurrency out"
+            )
         if self.ramp_s:
-            raise UnusableInput("expected planned starts or a ramp, not both: in an open loop all are planned")
+            raise UnusableInput(
+                "a rate or recorded arrivals make an open loop, in which all starts are planned: leave --ramp out"
+            )
         if self.until_ci is not None:
-            raise UnusableInput("until jobs/h is known only a closed loop runs: in an open one it is what arrives")
+            raise UnusableInput(
+                "jobs/h of an open loop is what arrives: leave --until-ci out, or give --concurrency in place of a rate"
+            )

@@ -38,6 +38,8 @@ class Arrivals:
                 return cls("poisson", 1.0)
             case ("gamma", ":", cv):
                 return cls("gamma", _cv(cv))
+            case ("gamma", _, _):
+                raise UnusableInput("gamma arrivals take a coefficient of variation, such as gamma:2")
         raise UnusableInput(f"no arrivals {text!r}: choose one of constant, poisson, gamma:CV, recorded")
 
     def __str__(self) -> str:

@@ -97,6 +97,7 @@ class Probe:
     repeat: int
     is_valid: bool
     reached: tuple[Reached, ...]
+    is_simulated: bool = False
 
     @property
     def is_met(self) -> bool:
@@ -134,6 +135,11 @@ class Searched:
         valid = [one for one in self.at(concurrency) if one.is_valid]
         met = sum(one.is_met for one in valid)
         return 2 * met > self.repeats or 2 * (len(valid) - met) >= self.repeats
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether a simulator answered: its times are modelled."""
+        return any(one.is_simulated for one in self.probes)
 
     def at(self, concurrency: int) -> list[Probe]:
         """Return the probes with so many agents."""
@@ -175,8 +181,8 @@ class _Search:
             self._searched.border = find_border(self._meets, first=self._plan.first, most=self._plan.most)
         except (_Interrupted, KeyboardInterrupt):  # within a run, or before or after one
             return self._searched
-        answer = orjson.dumps(asdict(self._searched.border), option=orjson.OPT_APPEND_NEWLINE)
-        self._folder.write(ANSWER_FILE, answer)
+        answer = asdict(self._searched.border) | {"simulated": self._searched.is_simulated}
+        self._folder.write(ANSWER_FILE, orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
         return self._searched
 
     def _meets(self, concurrency: int) -> bool:
@@ -187,8 +193,11 @@ class _Search:
         if self._folder.ended(name) is None:
             self._replay(name, concurrency, repeat)
         results = read_results(self._folder.place(name))
-        is_valid = results.summary.exit_code == 0 and results.summary.window is not None
-        probe = Probe(concurrency, repeat, is_valid, reached(results, self._plan.objectives))
+        summary = results.summary
+        is_valid = summary.exit_code == 0 and summary.window is not None
+        probe = Probe(
+            concurrency, repeat, is_valid, reached(results, self._plan.objectives), is_simulated=summary.setup.simulated
+        )
         self._searched.probes.append(probe)
         self._folder.write(PROBES_FILE, csv_bytes([probe_row(one) for one in self._searched.probes]))
         return probe
@@ -217,4 +226,4 @@ def probe_row(probe: Probe) -> Row:
         if one.interval_s is not None:
             row |= {f"{name}.low": one.interval_s.low, f"{name}.high": one.interval_s.high}
         row[f"{name}.limit"] = one.objective.limit_s
-    return row
+    return row | {"simulated": probe.is_simulated}

@@ -89,7 +89,7 @@ _WORD = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.:,/@+=%-]{0,99}")
 _COMMAND = re.compile(COMMAND)
 _CLOSED = {"", "true", "false", "yes", "no", "failed"}
 """Of tables; what a summary has of closed sets comes to them."""
-_ANSWER = re.compile(rb'\{"met":(null|[0-9]{1,9}),"unmet":(null|[0-9]{1,9})\}\n')
+_ANSWER = re.compile(rb'\{"met":(null|[0-9]{1,9}),"unmet":(null|[0-9]{1,9})(,"simulated":(true|false))?\}\n')
 
 
 def check_plan(data: bytes, findings: FileFindings, census: Census) -> None:

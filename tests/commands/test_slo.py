@@ -29,6 +29,8 @@ def test_the_most_agents_of_a_simulated_server(run: Run) -> None:
     assert f"{answer['met']} agents meet the objectives: 1 of 1 run" in ended.out
     assert f"{answer['unmet']} do not: 0 of 1 run" in ended.out
     assert "p90_latency <= 500.0 ms" in ended.out
+    assert ended.out.endswith("\nsimulated: times are modelled, no model was computed\n")
+    assert answer["simulated"] is True
     again = run(*arguments)
     assert again.out == ended.out
     assert ", run 1 of 1" not in again.err

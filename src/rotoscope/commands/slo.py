@@ -121,3 +121,5 @@ def _print(found: Searched, objectives: tuple[Objective, ...], *, most: int) -> 
     typer.echo()
     for sentence in answer(found, most=most):
         typer.echo(sentence)
+    if found.is_simulated:
+        typer.echo("\nsimulated: times are modelled, no model was computed")

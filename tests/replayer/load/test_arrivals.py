@@ -29,7 +29,7 @@ def test_arrivals_are_written_as_they_are_read(text: str) -> None:
         ("", "no arrivals ''"),
         ("Poisson", "choose one of constant, poisson, gamma:CV"),
         ("poisson:2", "no arrivals"),
-        ("gamma", "no arrivals"),
+        ("gamma", "such as gamma:2"),
         ("gamma:", "CV of gamma"),
         ("gamma:0", "CV of gamma"),
         ("gamma:nan", "CV of gamma"),

@@ -51,7 +51,11 @@ def test_the_most_agents_of_a_server_that_slows_down_exactly(tmp_path: Path) -> 
     assert found.exit_code == 0
     assert [concurrency for concurrency, _ in perform.asked] == [1, 2, 4, 8, 16, 12, 14, 13]
     assert all(values == {"max_batch": "8"} for _, values in perform.asked)
-    assert json.loads((tmp_path / "answer.json").read_text()) == {"met": 13, "unmet": 14}
+    assert json.loads((tmp_path / "answer.json").read_text()) == {
+        "met": 13,
+        "unmet": 14,
+        "simulated": found.is_simulated,
+    }
     assert all(one.is_sure for one in found.probes)
 
 
