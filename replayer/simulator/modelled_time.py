@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from math import ulp
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
 _LOOK_EVERY = 64
 """Turns of the loop between two looks at whether a signal has come: a look is a system call."""
+_DUE_S = 1e-9
+"""A timer so far ahead is due: asyncio's own measure where clocks count nanoseconds."""
 
 
 def run_modelled(work: Coroutine[Any, Any, Result]) -> Result:
@@ -33,6 +36,15 @@ class ModelledLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return modelled seconds."""
         return self._jumping.now_s
+
+    @property
+    def _clock_resolution(self) -> float:
+        """Return how far ahead a timer is due. After half a year a nanosecond more is no other number: none would ever be."""
+        return max(_DUE_S, ulp(self.time()))
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, seconds: float) -> None:
+        """Leave out what asyncio sets: the resolution of the machine's clock."""
 
     def jump(self, seconds: float) -> None:
         """Let time pass as if something held the loop up."""

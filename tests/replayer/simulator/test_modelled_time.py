@@ -46,6 +46,25 @@ def test_time_can_be_made_to_pass() -> None:
     assert run_modelled(work()) == 2.5
 
 
+def test_a_timer_is_due_however_late_it_is() -> None:
+    loop, turns = ModelledLoop(), []
+    loop.jump(1e9)
+    there: list[float] = []
+    loop.call_at(loop.time(), lambda: there.append(loop.time()))
+
+    def turn() -> None:
+        turns.append(1)
+        loop.call_soon(turn if len(turns) < 5 else loop.stop)
+
+    loop.call_soon(turn)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+    assert there == [1e9]
+
+
 def test_what_waits_for_nothing_is_told() -> None:
     async def work() -> None:
         await asyncio.Event().wait()
