@@ -159,10 +159,17 @@ def make_folder(wanted: Path | None, *, parent: Path = DEFAULT_PARENT) -> Path:
     """Make the folder of a run: the one wanted, or results/replay-<n> with the next free number."""
     if wanted is None:
         return _next_free(parent)
+    check_folder(wanted)
     _make(wanted)
     if any((wanted / name).exists() for name in FILE_NAMES):
         raise UnusableInput(f"{str(wanted)!r} holds results already: name another folder with -o")
     return wanted
+
+
+def check_folder(path: Path) -> None:
+    """Raise UnusableInput for `-`, which elsewhere stands for the standard output."""
+    if str(path) == "-":
+        raise UnusableInput("results are several files and go to no stream: name a folder with -o")
 
 
 def _make(path: Path) -> None:

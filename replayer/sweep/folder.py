@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from rotoscope.replayer.reading import read_summary
-from rotoscope.replayer.results import SUMMARY_FILE
+from rotoscope.replayer.results import SUMMARY_FILE, check_folder
 from rotoscope.replayer.summary import Summary
 from rotoscope.traces.errors import RunFailed, UnusableInput
 from rotoscope.traces.writer import write_whole
@@ -40,6 +40,7 @@ class SweepFolder:
 
         Raises UnusableInput where it belongs to another plan, naming what differs, or holds anything else.
         """
+        check_folder(path)
         folder = cls(path)
         content = {"format": {"name": format_name, "version": version}, **plan}
         with _errors(path):

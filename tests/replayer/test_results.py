@@ -77,6 +77,11 @@ def test_without_a_name_the_next_free_number_is_taken(tmp_path: Path) -> None:
     assert make_folder(None, parent=tmp_path) == tmp_path / "replay-4"
 
 
+def test_results_do_not_go_to_a_stream() -> None:
+    with pytest.raises(UnusableInput, match="go to no stream: name a folder"):
+        make_folder(Path("-"))
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

@@ -45,6 +45,11 @@ def test_another_plan_is_refused_and_what_differs_is_named(tmp_path: Path) -> No
     assert json.loads((tmp_path / "sweep.json").read_text())["corpus_sha256"] == "ab"
 
 
+def test_a_sweep_does_not_go_to_a_stream() -> None:
+    with pytest.raises(UnusableInput, match="go to no stream: name a folder"):
+        opened(Path("-"))
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
 
