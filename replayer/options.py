@@ -31,7 +31,11 @@ DEFAULT_PROFILE = "token"
 """One token a block and outputs kept: no engine can reuse more."""
 
 MOST = 10**9
-"""Of whatever is counted: more is a slip, and files of results hold no number of any size."""
+"""Of whatever is counted, and of seconds: more is a slip, and files of results hold no number of any size."""
+LEAST = 1e-6
+"""Of what is measured and not 0: less is a slip too."""
+MOST_PLANNED = 1_000_000
+"""Sessions; their results are kept in memory until the run is over."""
 _SALT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -105,9 +109,9 @@ class ReplayOptions:
         if self.url is not None and self.server_url.user and self.api_key is not None:
             raise UnusableInput("expected an API key or a user in the URL, not both")
         for name in ("sessions", "concurrency", "gpus", "max_batch", "block_size"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= MOST:
-                raise UnusableInput(f"{name} must be at least 1 and at most {MOST:,}, not {value}")
+            value, most = getattr(self, name), MOST_PLANNED if name == "sessions" else MOST
+            if value is not None and not 1 <= value <= most:
+                raise UnusableInput(f"{name} must be at least 1 and at most {most:,}, not {value}")
         if not -(2**63) <= self.seed < 2**63:
             raise UnusableInput(f"a seed is a whole number of up to 64 bits, with its sign, not {self.seed}")
         if self.dcgm is not None:
@@ -117,6 +121,7 @@ class ReplayOptions:
             raise UnusableInput(f"the ramp must be 0 seconds or more, not {self.ramp_s}")
         if not 0 < self.timeout_s < inf:
             raise UnusableInput(f"the timeout must be more than 0 seconds, and some number, not {self.timeout_s}")
+        self._check_sizes()
         if self.salt is not None and not _SALT.fullmatch(self.salt):
             raise UnusableInput("a salt is 1 to 64 letters, digits, and any of _ . -")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
@@ -151,6 +156,15 @@ class ReplayOptions:
         if self.recorded_starts_s is not None:
             return "recorded"
         return str(self.arrivals or POISSON) if self.is_open_loop else None
+
+    def _check_sizes(self) -> None:
+        """Raise UnusableInput for what is absurdly large or small."""
+        sizes = {"ramp": self.ramp_s, "duration": self.duration_s, "timeout": self.timeout_s, "rate": self.rate_per_h}
+        sizes |= {"gap scale": self.gaps.scale, "gap cap": self.gaps.cap_s, "half-width": self.until_ci}
+        sizes |= {f"weight {share.weight}": share.weight for share in self.mix or ()}
+        for name, size in sizes.items():
+            if size and not LEAST <= size <= MOST:
+                raise UnusableInput(f"the {name} must be at least {LEAST:.6f} and at most {MOST:,}, not {size}")
 
     def _check_load(self) -> None:
         if self.duration_s is not None and not 0 < self.duration_s < inf:

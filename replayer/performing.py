@@ -26,7 +26,7 @@ from rotoscope.replayer.load.order import order_of
 from rotoscope.replayer.load.plan import LoadPlan, plan_load
 from rotoscope.replayer.load.warm_up import Times, Warmed, warm_up
 from rotoscope.replayer.notes import Notes, Say
-from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.options import MOST, ReplayOptions
 from rotoscope.replayer.polling import sampling
 from rotoscope.replayer.preflight import NO_IDS
 from rotoscope.replayer.prompting import Prompting, fewest_output_tokens
@@ -299,7 +299,11 @@ def _part(number: int, trace: Trace, options: ReplayOptions) -> Part:
     calls = {call.call: call for call in trace.calls()}
     if not calls:
         raise UnusableInput(f"trace {number + 1} has no call to replay")
-    return Part(calls, plan_session(trace, options.gaps))
+    schedule = plan_session(trace, options.gaps)
+    longest_s = max(step.seconds for step in schedule.steps)
+    if longest_s > MOST:
+        raise UnusableInput(f"trace {number + 1} has a gap of {longest_s:.3g} s: give a --gap-cap or less --gap-scale")
+    return Part(calls, schedule)
 
 
 def _planned_requests(parts: Sequence[Part], sessions: Sequence[int]) -> int:

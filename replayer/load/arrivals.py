@@ -18,6 +18,8 @@ Kind: TypeAlias = Literal["constant", "poisson", "gamma"]
 
 LARGEST_CV = 100.0
 """Above, nearly all times between arrivals are 0."""
+SMALLEST_CV = 0.001
+"""Below, they are as good as constant, and nobody can draw them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def _cv(text: str) -> float:
         cv = float(text)
     except ValueError:
         cv = 0.0
-    if not 0 < cv <= LARGEST_CV:
-        raise UnusableInput(f"the CV of gamma arrivals must be more than 0 and at most {LARGEST_CV:g}, not {text!r}")
+    if not SMALLEST_CV <= cv <= LARGEST_CV:
+        raise UnusableInput(
+            f"the CV of gamma arrivals must be at least {SMALLEST_CV:g} and at most {LARGEST_CV:g}, not {text!r}"
+        )
     return cv

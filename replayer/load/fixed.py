@@ -9,6 +9,8 @@ from typing import Self
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import NO_PREFIX, Call, Trace
 
+MOST_TOKENS = 10_000_000
+"""Of a prompt or an output: more is a slip, and a prompt of a billion takes all memory."""
 _SHAPE = re.compile(r"([1-9][0-9]{0,8}):([1-9][0-9]{0,8})")
 
 
@@ -25,7 +27,10 @@ class Shape:
         found = _SHAPE.fullmatch(text)
         if found is None:
             raise UnusableInput(f"a fixed shape is ISL:OSL, both at least 1, such as 1024:256, not {text!r}")
-        return cls(int(found[1]), int(found[2]))
+        shape = cls(int(found[1]), int(found[2]))
+        if max(shape.isl, shape.osl) > MOST_TOKENS:
+            raise UnusableInput(f"a fixed shape has at most {MOST_TOKENS:,} tokens of each kind, not {text!r}")
+        return shape
 
     def __str__(self) -> str:
         return f"{self.isl}:{self.osl}"

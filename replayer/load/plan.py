@@ -14,7 +14,7 @@ from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.load.mix import mixed
 from rotoscope.replayer.load.recorded import recorded_arrivals
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR
-from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.options import MOST, MOST_PLANNED, ReplayOptions
 from rotoscope.traces.errors import UnusableInput
 
 MOST_SESSIONS = 10_000
@@ -63,6 +63,12 @@ def plan_load(options: ReplayOptions, *, traces: int) -> LoadPlan:
             "requests of a fixed shape have no end of their own: give --sessions, --duration or --until-ci"
         )
     plan = _plan_times(options, traces)
+    if plan.sessions > MOST_PLANNED:
+        raise UnusableInput(
+            f"more than {MOST_PLANNED:,} sessions would arrive: give --sessions, or less --rate or --duration"
+        )
+    if plan.starts_s and plan.starts_s[-1] > MOST:
+        raise UnusableInput(f"the last session would arrive after {plan.starts_s[-1]:.3g} s: give more --rate")
     return replace(plan, numbers=mixed(options.mix, plan.sessions)) if options.mix else plan
 
 
@@ -97,7 +103,8 @@ def open_loop(
 
     One of `sessions` and `duration_s` at least says where they end.
     """
-    times_s: Iterator[float] = islice(arrivals.times_s(rate_per_s=rate_per_h / SECONDS_PER_HOUR, seed=seed), sessions)
+    most = MOST_PLANNED + 1 if sessions is None else sessions
+    times_s: Iterator[float] = islice(arrivals.times_s(rate_per_s=rate_per_h / SECONDS_PER_HOUR, seed=seed), most)
     if duration_s is not None:
         times_s = takewhile(lambda time_s: time_s < duration_s, times_s)
     starts_s = tuple(times_s)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.metrics import SECONDS_PER_HOUR
+from rotoscope.replayer.options import MOST_PLANNED
 from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.formats.recognise import LabelledTrace
 
@@ -54,7 +55,12 @@ def _copies(starts_s: Sequence[float], rate_per_h: float | None) -> float:
     over_s = period_s(starts_s)
     if not over_s:
         raise UnusableInput("the traces started together: there is no recorded rate that could be changed to --rate")
-    return rate_per_h / SECONDS_PER_HOUR * over_s / len(starts_s)
+    copies = rate_per_h / SECONDS_PER_HOUR * over_s / len(starts_s)
+    if copies * len(starts_s) > MOST_PLANNED:
+        raise UnusableInput(
+            f"more than {MOST_PLANNED:,} sessions arrive at this rate in the time recorded: give less --rate"
+        )
+    return copies
 
 
 def _arrivals(starts_s: Sequence[float], copies: float, seed: int) -> Iterator[tuple[float, int]]:

@@ -42,6 +42,9 @@ from rotoscope.traces.errors import RunFailed, UnusableInput
 
 SIMULATED_HEADER = "x-rotoscope-simulated"
 DEFAULT_MODEL_NAME = "rotoscope-simulator"
+MOST_BLOCKS = 100_000_000
+"""Of all replicas: each takes 33 bytes of memory before anything is in it."""
+MOST_REPLICAS = 1000
 
 _MESSAGES_PATH = "/v1/messages"
 _LARGEST_BODY_BYTES = 256 << 20
@@ -84,6 +87,12 @@ class SimulatorOptions:
             raise UnusableInput(f"a batch of {self.max_batch} runs nothing: give at least 1")
         if self.replicas < 1:
             raise UnusableInput(f"{self.replicas} replicas compute nothing: give at least 1")
+        if self.replicas > MOST_REPLICAS:
+            raise UnusableInput(
+                f"{self.replicas} replicas are more than {MOST_REPLICAS:,}, the most that are simulated"
+            )
+        if self.blocks * self.replicas > MOST_BLOCKS:
+            raise UnusableInput(f"{self.blocks} blocks of each replica: all of them may have {MOST_BLOCKS:,} at most")
 
 
 @asynccontextmanager

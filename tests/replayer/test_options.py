@@ -7,6 +7,7 @@ import pytest
 from rotoscope.replayer.load.arrivals import POISSON
 from rotoscope.replayer.load.mix import Share
 from rotoscope.replayer.options import ReplayOptions
+from rotoscope.replayer.schedule import Gaps
 from rotoscope.traces import UnusableInput
 
 
@@ -38,6 +39,16 @@ from rotoscope.traces import UnusableInput
         ({"timeout_s": float("nan")}, "timeout must be more than 0"),
         ({"timeout_s": float("inf")}, "timeout must be more than 0"),
         ({"gpus": 10**30}, "gpus must be at least 1 and at most"),
+        ({"sessions": 10**7}, "sessions must be at least 1 and at most 1,000,000"),
+        ({"ramp_s": 1e10}, "the ramp must be at least 0.000001 and at most 1,000,000,000, not 1"),
+        ({"ramp_s": 1e-30}, "the ramp must be at least"),
+        ({"duration_s": 1e10}, "the duration must be at least"),
+        ({"timeout_s": 1e300}, "the timeout must be at least"),
+        ({"rate_per_h": 1e-30}, "the rate must be at least"),
+        ({"until_ci": 1e-9}, "the half-width must be at least"),
+        ({"gaps": Gaps(scale=1e-30)}, "the gap scale must be at least"),
+        ({"gaps": Gaps(cap_s=1e-300)}, "the gap cap must be at least"),
+        ({"mix": (Share(1, 1.0), Share(1, 1e308)), "sessions": 2}, "the weight 1e.308 must be at least"),
         ({"block_size": 2**64}, "block_size must be at least 1 and at most"),
         ({"seed": 2**63}, "a seed is"),
         ({"seed": -(2**63) - 1}, "a seed is"),

@@ -17,7 +17,7 @@ from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.performing import Target, Watch, perform_run, work_of
 from rotoscope.replayer.prompting import Prompting
 from rotoscope.replayer.rendering import TOKEN_LISTS
-from rotoscope.replayer.schedule import NO_GAPS
+from rotoscope.replayer.schedule import NO_GAPS, Gaps
 from rotoscope.replayer.server import Server
 from rotoscope.replayer.server_metrics.counts import Counter, Growth, ServerMetrics
 from rotoscope.replayer.server_metrics.series import Source
@@ -233,6 +233,17 @@ async def test_progress_is_told_four_times_a_second_and_at_the_end(tmp_path: Pat
 
     assert elapsed[:3] == pytest.approx([0.0, 0.25, 0.5])
     assert elapsed[-1] == max(elapsed)
+
+
+def test_a_gap_of_centuries_is_refused() -> None:
+    trace = make_trace(turns=2, tool_ms=10_000.0)
+
+    with pytest.raises(UnusableInput, match=r"trace 2 has a gap of 1e\+10 s: give a --gap-cap"):
+        work_of(
+            [make_trace(turns=1), trace],
+            ReplayOptions(url="http://127.0.0.1:1", gaps=Gaps(scale=1e9)),
+            Notes(lambda text: None),
+        )
 
 
 def test_without_a_trace_there_is_no_work() -> None:

@@ -34,6 +34,7 @@ def test_arrivals_are_written_as_they_are_read(text: str) -> None:
         ("gamma:0", "CV of gamma"),
         ("gamma:nan", "CV of gamma"),
         ("gamma:101", "at most 100"),
+        ("gamma:1e-300", "at least 0.001"),
     ],
 )
 def test_others_are_refused(text: str, says: str) -> None:

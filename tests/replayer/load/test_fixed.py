@@ -20,6 +20,12 @@ def test_others_are_refused(text: str) -> None:
         Shape.parse(text)
 
 
+@pytest.mark.parametrize("text", ["999999999:1", "1:10000001"])
+def test_a_shape_that_takes_all_memory_is_refused(text: str) -> None:
+    with pytest.raises(UnusableInput, match="at most 10,000,000 tokens"):
+        Shape.parse(text)
+
+
 def test_a_session_is_one_request_of_the_shape() -> None:
     trace = Shape(1024, 256).trace()
 

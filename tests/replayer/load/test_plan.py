@@ -113,6 +113,19 @@ def test_recorded_sessions_come_as_recorded_up_to_their_number_and_the_end() -> 
         plan(sessions=101)
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"rate_per_h": 1e9, "duration_s": 1e9}, "more than 1,000,000 sessions would arrive"),
+        ({"rate_per_h": 1e-6, "sessions": 2, "arrivals": Arrivals.parse("constant")}, "arrive after 3.6e.09 s"),
+        ({"rate_per_h": 1e9, "recorded_starts_s": (0.0, 3600.0)}, "more than 1,000,000 sessions arrive at this rate"),
+    ],
+)
+def test_a_plan_that_nobody_could_perform_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(UnusableInput, match=says):
+        plan_load(ReplayOptions(url="http://127.0.0.1:1", **given), traces=2)
+
+
 def test_a_plan_knows_how_many_numbers_it_needs() -> None:
     assert LoadPlan(numbers=(7, 2), concurrency=None).numbered == 8
     assert LoadPlan(numbers=(), concurrency=None).numbered == 0

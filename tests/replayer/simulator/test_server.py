@@ -254,6 +254,9 @@ async def metrics_text(client: Client) -> str:
         ({"host_blocks": -1}, "-1 blocks are no host tier"),
         ({"max_batch": 0}, "a batch of 0"),
         ({"replicas": 0}, "0 replicas"),
+        ({"replicas": 1_000_000}, "1000000 replicas are more than 1,000"),
+        ({"blocks": 999_999_999}, "999999999 blocks of each replica: all of them may have 100,000,000"),
+        ({"blocks": 60_000_000, "replicas": 2}, "60000000 blocks of each replica"),
     ],
 )
 def test_options_that_make_no_server_are_refused(options: dict[str, Any], message: str) -> None:
