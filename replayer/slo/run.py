@@ -69,11 +69,12 @@ def plan_search(
     settings: Settings,
     place: Place,
 ) -> SloPlan:
-    """Return the plan; raise UnusableInput where there is nothing between the bounds, or more than one server."""
+    """Return the plan; raise UnusableInput where there is nothing between the bounds, too much, or more than one server."""
     if first > most:
         raise UnusableInput(f"expected --from to be no more than --most, not {first} and {most}")
     if any(len(values) > 1 for values in settings.values()):
         raise UnusableInput("a search is of one server: give one value to each --set")
+    replace(options, concurrency=most, sessions=_sessions(sessions_per_user, most))
     return SloPlan(
         version=__version__,
         objectives=objectives,
@@ -210,11 +211,15 @@ class _Search:
         options = replace(
             self._options,
             concurrency=concurrency,
-            sessions=max(self._plan.sessions_per_user * concurrency, least_sessions(concurrency)),
+            sessions=_sessions(self._plan.sessions_per_user, concurrency),
             folder=self._folder.place(name),
         )
         if self._perform(options, self._plan.settings).interrupted:
             raise _Interrupted
+
+
+def _sessions(a_user: int, concurrency: int) -> int:
+    return max(a_user * concurrency, least_sessions(concurrency))
 
 
 def probe_row(probe: Probe) -> Row:

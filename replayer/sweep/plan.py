@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from hashlib import sha256
 from itertools import product
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from rotoscope import __version__
@@ -21,7 +22,7 @@ from rotoscope.traces.model import Trace
 
 OptionValue: TypeAlias = bool | int | float | str | None
 
-_NOT_TOLD = {"url", "api_key", "folder", "salt", "sessions", "concurrency", "seed", "tokenizer", "dcgm"}
+_NOT_TOLD = {"url", "api_key", "folder", "salt", "sessions", "concurrency", "seed", "dcgm"}
 """Told elsewhere, of a point, or of the machine."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,@+=-]{0,99}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.=+-]")
@@ -104,8 +105,8 @@ def plan_sweep(
     sessions_per_user: int | None,
     place: Place,
 ) -> SweepPlan:
-    """Return the plan."""
-    return SweepPlan(
+    """Return the plan; raise UnusableInput where a point has more sessions than a replay may have."""
+    plan = SweepPlan(
         version=__version__,
         concurrency=tuple(concurrency),
         settings=settings,
@@ -116,6 +117,9 @@ def plan_sweep(
         server_check=place_check(place),
         options=told_options(options),
     )
+    for point in plan.points():
+        replace(options, concurrency=point.concurrency, sessions=plan.sessions_of(point))
+    return plan
 
 
 def place_check(place: Place) -> str:
@@ -126,7 +130,8 @@ def place_check(place: Place) -> str:
 def told_options(options: ReplayOptions) -> dict[str, OptionValue]:
     """Return the options that decide a result and say nothing about machine or person, by their names.
 
-    What is neither number nor name is told by its digest: that is enough to see that it is another.
+    What is neither number nor name is told by its digest, and a file by that of what it holds: that is enough to see that it
+    is another.
     """
     told = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in _NOT_TOLD}
     return {
@@ -137,6 +142,8 @@ def told_options(options: ReplayOptions) -> dict[str, OptionValue]:
 def _told(value: Any) -> OptionValue:
     if value is None or isinstance(value, bool | int | float):
         return value
+    if isinstance(value, Path):
+        return sha256(value.read_bytes()).hexdigest() if value.is_file() else None
     if is_dataclass(value) and type(value).__str__ is object.__str__:
         value = ",".join(f"{field.name}:{getattr(value, field.name)}" for field in fields(value))
     text = str(value)

@@ -68,6 +68,8 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Value]]:
             yield from _leaves(inner, f"{path}.{name}" if path else name)
     elif isinstance(value, list | tuple):
         if value and all(isinstance(one, int | float) for one in value):
-            yield path, ":".join(f"{one:g}" for one in value)
+            yield path, ":".join(str(one).removesuffix(".0") for one in value)
+        elif value and all(isinstance(one, str) for one in value):
+            yield path, " ".join(value)
     elif value is not None:
         yield path, value

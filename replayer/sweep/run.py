@@ -15,7 +15,7 @@ from rotoscope.replayer.sweep.plan import Point, SweepPlan
 from rotoscope.replayer.sweep.plots import has_matplotlib, hit_rate_svg, pareto_svg
 from rotoscope.replayer.sweep.rows import Measured, rows_of
 from rotoscope.replayer.sweep.tabular import WITHOUT_PARQUET, csv_bytes, parquet_bytes
-from rotoscope.traces.errors import RunFailed
+from rotoscope.traces.errors import RunFailed, UnusableInput
 
 FORMAT_NAME = "rotoscope.sweep"
 FORMAT_VERSION = 1
@@ -50,8 +50,8 @@ class Swept:
 
 
 def sweep(plan: SweepPlan, options: ReplayOptions, *, folder: Path, perform: Perform, say: Say) -> Swept:
-    """Run what has not ended yet of a plan; raise UnusableInput where the folder is another's,
-    RunFailed where somebody else is at work there.
+    """Run what has not ended yet of a plan; raise UnusableInput where the folder is another's or the first point cannot be
+    performed, RunFailed where somebody else is at work there.
 
     A point that leaves no result is told and the next one is tried.
     """
@@ -90,7 +90,9 @@ class _Sweep:
                 failures = 0
             except KeyboardInterrupt:  # before the run, or after it: within it sums up what it has
                 swept.interrupted = True
-            except RunFailed as error:
+            except (RunFailed, UnusableInput) as error:
+                if isinstance(error, UnusableInput) and not self._summaries and not swept.failed:
+                    raise  # no point can be performed so, as far as is known
                 self._say(f"point {point.number} failed: {error}")
                 swept.failed.append(point)
                 failures += 1

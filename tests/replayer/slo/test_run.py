@@ -11,9 +11,10 @@ from swept_runs import Performer, write_run
 
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.slo.objectives import Objective
-from rotoscope.replayer.slo.run import Searched, SloPlan, search
+from rotoscope.replayer.slo.run import Searched, SloPlan, plan_search, search
 from rotoscope.replayer.slo.search import Border
-from rotoscope.replayer.sweep.places import Perform, Values
+from rotoscope.replayer.sweep.places import Perform, Simulated, Values
+from rotoscope.testing import make_trace
 from rotoscope.traces.errors import RunFailed, UnusableInput
 
 PLAN = SloPlan(
@@ -168,3 +169,18 @@ def test_the_folder_of_another_search_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UnusableInput, match="differs in objectives"):
         run(tmp_path, Performer(growing), most=2, objectives=(Objective(95, "ttft", 3.0),))
+
+
+def test_a_search_of_too_many_sessions_is_refused_before_anything_runs() -> None:
+    with pytest.raises(UnusableInput, match="at most 1,000,000, not 4000000"):
+        plan_search(
+            [make_trace(turns=1)],
+            ReplayOptions(url="http://x"),
+            objectives=PLAN.objectives,
+            first=1,
+            most=1_000_000,
+            repeats=1,
+            sessions_per_user=4,
+            settings={},
+            place=Simulated({}),
+        )

@@ -14,6 +14,7 @@ from rotoscope.replayer.sweep.places import Simulated
 from rotoscope.replayer.sweep.plan import SweepPlan, plan_sweep, told_options
 from rotoscope.testing import make_trace
 from rotoscope.traces.audit_findings import PUBLIC_NAME
+from rotoscope.traces.errors import UnusableInput
 
 OPTIONS = ReplayOptions(url="http://u:p@host/v1", seed=3)
 
@@ -96,6 +97,19 @@ def test_what_belongs_to_a_machine_or_a_point_is_not_told(change: dict[str, Any]
     given: dict[str, Any] = {"url": "http://host"} | change
 
     assert told_options(ReplayOptions(**given)) == told_options(ReplayOptions(url="http://host"))
+
+
+def test_a_tokenizer_is_told_by_what_it_holds(tmp_path: Path) -> None:
+    def told(content: str, name: str) -> object:
+        (tmp_path / name).write_text(content)
+        return told_options(replace(OPTIONS, tokenizer=tmp_path / name))
+
+    assert told("one", "a") == told("one", "b") != told("other", "a")
+
+
+def test_points_of_too_many_sessions_are_refused_before_any_runs() -> None:
+    with pytest.raises(UnusableInput, match="at most 1,000,000, not 2000000"):
+        plan(concurrency=(1, 500_000), sessions_per_user=4)
 
 
 def test_options_are_told_as_numbers_and_names() -> None:

@@ -25,6 +25,15 @@ def test_a_row_is_the_point_and_the_numbers_of_its_summary_by_their_paths(tmp_pa
     assert all(isinstance(value, str | int | float | bool) for value in row.values())
 
 
+def test_lists_of_numbers_and_of_names_are_told_whole(tmp_path: Path) -> None:
+    one = measured(tmp_path, 1)
+    setup = replace(one.summary.setup, mix=(1234567.0, 1.5), skipped_gates=("jobs", "lag"))
+
+    (row,) = rows_of([replace(one, summary=replace(one.summary, setup=setup))])
+
+    assert (row["setup.mix"], row["setup.skipped_gates"]) == ("1234567:1.5", "jobs lag")
+
+
 def test_notes_and_what_is_not_there_have_no_column(tmp_path: Path) -> None:
     (row,) = rows_of([measured(tmp_path, 1)])
 

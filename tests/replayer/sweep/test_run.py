@@ -157,6 +157,19 @@ def test_wrong_usage_ends_it_at_once(tmp_path: Path) -> None:
         run(tmp_path, refusing)
 
 
+def test_what_only_one_point_cannot_be_performed_with_is_told_and_the_others_run(tmp_path: Path) -> None:
+    def refusing(options: ReplayOptions, values: Values) -> Any:
+        if [*tmp_path.glob("points/*")]:
+            raise UnusableInput("the server offers several models")
+        return write_run(options)
+
+    swept, said = run(tmp_path, refusing, plan(concurrency=(1,)))
+
+    assert (swept.exit_code, len(swept.measured), len(swept.failed)) == (1, 1, 1)
+    assert any(one.endswith("failed: the server offers several models") for one in said)
+    assert len(rows(tmp_path)) == 1
+
+
 def test_another_plan_is_refused(tmp_path: Path) -> None:
     run(tmp_path, Performer())
 
