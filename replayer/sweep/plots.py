@@ -71,7 +71,8 @@ def pareto_svg(measured: Sequence[Measured], settings: Sequence[str]) -> bytes |
     axes.margins(0.12)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    return _finished(figure, axes, "Whole jobs: what a user gets against what a GPU gives", measured)
+    title = "Whole jobs: what a user gets against what a GPU gives"
+    return _finished(figure, axes, title, measured, labels=_labels_say(settings))
 
 
 def hit_rate_svg(measured: Sequence[Measured], settings: Sequence[str]) -> bytes | None:
@@ -167,6 +168,11 @@ def _label_points(axes: Axes, measured: Sequence[Measured], settings: Sequence[s
         axes.annotate(text, place, xytext=(5, 4), textcoords="offset points", fontsize=8, **style)
 
 
+def _labels_say(settings: Sequence[str]) -> str:
+    names = ", ".join((*settings, "sessions in flight"))
+    return f"labels: ({names})" if settings else f"labels: {names}"
+
+
 def _label(one: Measured, settings: Sequence[str]) -> str:
     values = [*(one.point.settings[name] for name in settings), str(one.point.concurrency)]
     return f"({', '.join(values)})" if settings else values[0]
@@ -183,7 +189,7 @@ def _bars(values: Sequence[float], intervals: Sequence[Bounds | None]) -> list[l
     return [low, high]
 
 
-def _finished(figure: Any, axes: Axes, title: str, measured: Sequence[Measured]) -> bytes:
+def _finished(figure: Any, axes: Axes, title: str, measured: Sequence[Measured], *, labels: str | None = None) -> bytes:
     from matplotlib import rc_context
 
     is_simulated = any(one.summary.setup.simulated for one in measured)
@@ -203,6 +209,6 @@ def _finished(figure: Any, axes: Axes, title: str, measured: Sequence[Measured])
         axes.set_title("simulated: times are modelled", loc="right", fontsize=9, color="#b00020")
     out = io.BytesIO()
     with rc_context(_STYLE):
-        axes.legend(loc="best", fontsize=8)
+        axes.legend(loc="best", fontsize=8, title=labels, title_fontsize=8, alignment="left")
         figure.savefig(out, format="svg", metadata=_NOTHING_BUT_THE_PICTURE)
     return out.getvalue()

@@ -34,6 +34,7 @@ def test_points_are_labelled_with_their_settings_and_concurrency(points: list[Me
 
     assert {"(8, 2)", "(8, 4)", "(16, 2)", "(16, 4)"} <= {*drawn}
     assert {"batch 8", "batch 16", "Pareto frontier", "jobs/h/user, 95 % interval"} <= {*drawn}
+    assert "labels: (batch, sessions in flight)" in drawn
     assert "not valid" not in drawn
     assert "simulated" not in drawn
 
@@ -50,6 +51,7 @@ def test_points_in_one_place_have_one_label(points: list[Measured]) -> None:
 def test_points_that_are_not_valid_are_told_apart(tmp_path: Path) -> None:
     drawn = texts(pareto_svg([measured(tmp_path, 1, failed=1), measured(tmp_path, 2, concurrency=4)], []))
 
+    assert "labels: sessions in flight" in drawn
     assert "not valid" in drawn
     assert {"2", "4"} <= {*drawn}
 
