@@ -41,7 +41,7 @@ class ServerCommand:
         if unknown:
             known = ", ".join(f"{{{name}}}" for name in (PORT, CONCURRENCY, *sorted(settings)))
             raise UnusableInput(
-                f"the server command has the field {{{unknown[0]}}} and only {known} is known: --set it"
+                f"the server command has the field {{{unknown[0]}}} but there are only {known}: correct it, or give its values with --set"
             )
         command._check_program()
         return command

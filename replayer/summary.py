@@ -386,8 +386,8 @@ def why_no_rates(summary: Summary) -> str | None:
         return "no rates: no session was completed"
     if concurrency is None and summary.window is None:
         return (
-            "no rates: sessions take longer than half the time over which they arrive: "
-            "let them arrive for longer, or at a lower rate"
+            "no rates: the longest sessions take more than half the time over which all arrive: "
+            "let them arrive for longer, at a lower rate, or with shorter gaps by --gap-cap"
         )
     if concurrency is not None and summary.sessions.planned < 3 * concurrency:
         return f"no rates: a steady-state window takes at least {3 * concurrency} sessions at this concurrency"

@@ -120,7 +120,7 @@ def differences(points: Sequence[Point]) -> Iterator[str]:
 def label(point: Point, points: Sequence[Point]) -> str:
     """Return what tells a load from the others, by the names of its setup."""
     varies = [name for name in point.load if len({str(one.load.get(name)) for one in points}) > 1]
-    return ", ".join(f"{name.removesuffix('_s')} {point.load[name]}" for name in varies)
+    return ", ".join(f"{name.removesuffix('_s')} {_told(point.load[name])}" for name in varies)
 
 
 def _swept(folder: Path) -> Iterator[Run]:
@@ -147,7 +147,7 @@ def _why_none(a: Sequence[Run], b: Sequence[Run]) -> str:
     if len(_by_load(a)) > 1 or len(_by_load(b)) > 1:
         return "no run of A was put under the load of one of B: sweep both with the same options"
     names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    parts = [f"{name.removesuffix('_s')} {one.get(name)} in A, {other.get(name)} in B" for name in names]
+    parts = [f"{name.removesuffix('_s')} {_told(one.get(name))} in A, {_told(other.get(name))} in B" for name in names]
     return f"not the same load: {'; '.join(parts)}: replay both with the same traces and options"
 
 
@@ -165,4 +165,8 @@ def _preloaded(runs: Sequence[Run]) -> str:
 
 
 def _values(name: str, runs: Sequence[Run]) -> str:
-    return ", ".join(dict.fromkeys(str(getattr(run.summary.setup, name)) for run in runs))
+    return ", ".join(dict.fromkeys(_told(getattr(run.summary.setup, name)) for run in runs))
+
+
+def _told(value: object) -> str:
+    return "none" if value is None else str(value)

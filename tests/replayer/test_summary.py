@@ -180,7 +180,7 @@ def late(count: int, *, by_s: float) -> list[SessionResult]:
         ({"until_ci": 0.05, "sessions": late(9, by_s=1.0)}, "jobs/h is not known to 5 % but to "),
         ({"until_ci": 0.05, "sessions": []}, "jobs/h is not known to 5 %: give more --sessions"),
         ({"duration_s": 50.0}, "all 4 sessions ended before the duration was over: give more --sessions"),
-        (OPEN_LOOP | {"sessions": late(4, by_s=100.0)}, "no rates: sessions take longer than half the time"),
+        (OPEN_LOOP | {"sessions": late(4, by_s=100.0)}, "no rates: the longest sessions take more than half the time"),
         (OPEN_LOOP, "too few sessions to tell whether the server keeps up: 20 must"),
         (OPEN_LOOP | {"sessions": late(60, by_s=1.0)}, "overloaded: 180.0 sessions arrive in an hour and GPU and "),
         (

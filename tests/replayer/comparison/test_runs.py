@@ -95,7 +95,7 @@ def test_systems_may_differ_and_loads_must_not(tmp_path: Path) -> None:
         ("sessions", 9, "sessions 4 in A, 9 in B"),
         ("traces", 3, "traces 1 in A, 3 in B"),
         ("gap_scale", 0.0, "gap_scale 1.0 in A, 0.0 in B"),
-        ("duration_s", 60.0, "duration None in A, 60.0 in B"),
+        ("duration_s", 60.0, "duration none in A, 60.0 in B"),
         ("mix", (3.0, 1.0), "mix"),
     ],
 )
