@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from itertools import count
 from math import ulp
 from typing import Any, TypeVar
 
@@ -32,6 +33,8 @@ class ModelledLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
+        numbers = count()
+        self.set_task_factory(lambda loop, work, **given: _Task(work, loop=loop, number=next(numbers), **given))
 
     def time(self) -> float:
         """Return modelled seconds."""
@@ -62,6 +65,17 @@ class ModelledClock:
     def call_at(self, moment_s: float, act: Callable[[], None]) -> asyncio.Handle:
         """Let `act` be called at a moment."""
         return self._call_at(moment_s, act)
+
+
+class _Task(asyncio.Task[Any]):
+    """A task that stands in a set where it stood in the last run: groups cancel theirs in the order of a set."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], *, number: int, **given: Any) -> None:
+        self._number = number  # first: it is in a set before it is made
+        super().__init__(work, **given)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class _JumpingSelector(selectors.DefaultSelector):

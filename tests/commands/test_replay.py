@@ -370,6 +370,28 @@ def test_an_interruption_is_130_and_keeps_what_was_measured(run: Run, number: si
     assert json.loads(Path("results/replay-1/summary.json").read_text())["interrupted"]
 
 
+def test_a_terminal_that_is_closed_leaves_a_summary(run: Run) -> None:
+    interrupt = asyncio.Event()
+
+    async def hanging(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        interrupt.set()
+        return await stream_and_hang(request, [token_event(5)])
+
+    async def interrupted() -> rotoscope_process.Ended:
+        async with serving_completions(hanging) as server:
+            arguments = ("replay", "run.trace.json", "--url", server.url, "--no-preflight", "-o", "out")
+            async with rotoscope_process.rotoscope(*arguments) as process:
+                await asyncio.wait_for(interrupt.wait(), PATIENCE_S)
+                process.send_signal(signal.SIGHUP)
+                return await rotoscope_process.ended(process)
+
+    done = asyncio.run(interrupted())
+
+    assert done.status == 130
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert (summary["interrupted"], summary["sessions"]["cancelled"]) == (True, 1)
+
+
 def test_a_process_that_is_told_to_end_ends(run: Run) -> None:
     interrupt = asyncio.Event()
 

@@ -63,6 +63,7 @@ def replay(
     Example: rotoscope replay traces --url http://127.0.0.1:8000 --sessions 64 --concurrency 16
     """
     with loading():
+        from rotoscope.replayer.interruption import signals_raise
         from rotoscope.replayer.load.arrivals import Arrivals
         from rotoscope.replayer.load.rate import rate_per_h
         from rotoscope.replayer.load.recorded import recorded_starts_s
@@ -83,7 +84,8 @@ def replay(
     if arrivals == "recorded":
         options = replace(options, recorded_starts_s=recorded_starts_s(traces))
     bare = [opened.trace for opened in traces]
-    summary = run_replay(bare, options) if simulator is None else run_modelled_replay(bare, options, simulator)
+    with signals_raise():
+        summary = run_replay(bare, options) if simulator is None else run_modelled_replay(bare, options, simulator)
     _print(summary, as_json=as_json)
     raise typer.Exit(summary.exit_code)
 

@@ -65,6 +65,20 @@ def test_a_timer_is_due_however_late_it_is() -> None:
     assert there == [1e9]
 
 
+def test_tasks_stand_in_sets_as_in_the_last_run() -> None:
+    async def work() -> list[asyncio.Task[None]]:
+        tasks = [asyncio.create_task(asyncio.sleep(1.0)) for _ in range(100)]
+        await asyncio.wait(tasks)
+        return tasks
+
+    def order_in_a_set(tasks: list[asyncio.Task[None]]) -> list[int]:
+        return [tasks.index(task) for task in {*tasks}]
+
+    first = run_modelled(work())  # kept, so that the next ones are elsewhere in memory
+
+    assert order_in_a_set(first) == order_in_a_set(run_modelled(work()))
+
+
 def test_what_waits_for_nothing_is_told() -> None:
     async def work() -> None:
         await asyncio.Event().wait()
