@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rotoscope.replayer import metrics
 from rotoscope.replayer.bootstrap import Bounds, share_interval
 from rotoscope.replayer.limits import Limits
-from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.metrics import Credit, Interval
 from rotoscope.replayer.results import RequestResult
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.token_rates import request_time, tpot_s
@@ -27,16 +27,22 @@ class Goodput:
     """Good / ended."""
     share_interval: Bounds | None
     requests_per_s_per_gpu: float | None
-    """Good ones over the window, each with its share in it; None without a window."""
+    """Good ones over the window, counted as jobs are; None without a window."""
 
 
-def goodput_of(setup: Setup, requests: Sequence[RequestResult], window: Interval | None) -> Goodput | None:
+def goodput_of(
+    setup: Setup,
+    requests: Sequence[RequestResult],
+    window: Interval | None,
+    *,
+    credit: Credit = metrics.share_in_window,
+) -> Goodput | None:
     """Return the goodput of a run; None where no limits were given or no request has ended."""
     ended = [one for one in requests if one.status != "cancelled"]
     if setup.limits is None or not ended:
         return None
     good = [one for one in ended if is_good(one, setup.limits)]
-    in_window = sum(metrics.share_in_window(time, window) for one in good if window and (time := request_time(one)))
+    in_window = sum(credit(time, window) for one in good if window and (time := request_time(one)))
     good_by_session, ended_by_session = (Counter(one.session for one in some) for some in (good, ended))
     return Goodput(
         good=len(good),

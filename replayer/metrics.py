@@ -6,8 +6,9 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -172,14 +173,26 @@ def share_in_window(job: Interval, window: Interval) -> float:
     return overlap_s(job, window) / job.length_s
 
 
-def jobs_in_window(jobs: Iterable[Interval], window: Interval) -> float:
-    """Return how many jobs the window holds, each with its share."""
-    return sum(share_in_window(job, window) for job in jobs)
+def ends_in_window(one: Interval, window: Interval) -> float:
+    """Return 1 of a job that ends in the window, whenever it began, and 0 of another; what it counts where jobs pile up.
+
+    Jobs that wait have a share of their latency in the window long before anything is done for them.
+    """
+    return float(window.start_s <= one.end_s <= window.end_s)
+
+
+Credit: TypeAlias = Callable[[Interval, Interval], float]
+"""What a job or a request counts in a window: `share_in_window` or `ends_in_window`."""
+
+
+def jobs_in_window(jobs: Iterable[Interval], window: Interval, credit: Credit = share_in_window) -> float:
+    """Return how many jobs the window holds, each with its share, or what else it is to count."""
+    return sum(credit(job, window) for job in jobs)
 
 
 def whole_jobs_in_window(jobs: Iterable[Interval], window: Interval) -> int:
     """Return how many jobs end in the window, whenever they began: the field's rule (TensorRT-LLM's trace replay)."""
-    return sum(window.start_s <= job.end_s <= window.end_s for job in jobs)
+    return round(sum(ends_in_window(job, window) for job in jobs))
 
 
 def mean_job_latency_in_window_s(jobs: Sequence[Interval], window: Interval) -> float | None:

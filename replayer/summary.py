@@ -229,6 +229,7 @@ def summarise(
     ttft_p50, ttft_p90 = _ttft_intervals(answered, seed=setup.seed)
     window = None if interrupted else window_of(setup, sessions, requests)
     steady = Interval(window.opens_s, window.closes_s) if window else None
+    credit = window.credit if window else metrics.share_in_window
     queue_prefill_s = _mean_of(done, lambda one: one.queue_prefill_s)
     return Summary(
         setup=setup,
@@ -273,7 +274,7 @@ def summarise(
         ),
         order=order,
         warm_up=warm_up,
-        goodput=goodput_of(setup, requests, steady),
+        goodput=goodput_of(setup, requests, steady, credit=credit),
         counted=_counted(counted),
         queueing=queueing_of(counted, requests, job_queue_prefill_s=queue_prefill_s),
         server=server_side_of(
@@ -285,7 +286,12 @@ def summarise(
             max_batch=setup.max_batch,
         ),
         gpu_telemetry=gpu_totals_of(
-            gpus, requests, window=steady, duration_s=duration_s, jobs=window.jobs if window else len(done)
+            gpus,
+            requests,
+            window=steady,
+            duration_s=duration_s,
+            jobs=window.jobs if window else len(done),
+            credit=credit,
         )
         if gpus
         else None,
@@ -372,7 +378,7 @@ def _overload(window: Window | None) -> Iterator[str]:
     elif loop.overloaded:
         yield (
             f"overloaded: {loop.offered_per_h_per_gpu:,.1f} sessions arrive in an hour and GPU and "
-            f"{window.whole_jobs_per_h_per_gpu:,.1f} end, and a session takes {loop.latency_growth:,.2f} s longer for each "
+            f"{window.jobs_per_h_per_gpu:,.1f} end, and a session takes {loop.latency_growth:,.2f} s longer for each "
             "second that it starts later: latencies are those of a run of this length"
         )
 

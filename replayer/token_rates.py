@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from rotoscope.replayer import metrics
 from rotoscope.replayer.bootstrap import Bounds, percentile_intervals, ratio_interval
-from rotoscope.replayer.metrics import Interactivity, Interval
+from rotoscope.replayer.metrics import Credit, Interactivity, Interval
 from rotoscope.replayer.results import RequestResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRates:
-    """Token rates over the window; those a GPU count each answered request with its share in it."""
+    """Token rates over the window; those a GPU count each answered request as jobs are counted."""
 
     whole_requests: int
     """Answered requests that lie in the window as a whole; the rates of users are theirs."""
@@ -53,12 +53,17 @@ class Sessions:
 
 
 def token_rates_of(
-    window: Interval, requests: Sequence[RequestResult], *, gpus: int, sessions: Sessions | None = None
+    window: Interval,
+    requests: Sequence[RequestResult],
+    *,
+    gpus: int,
+    sessions: Sessions | None = None,
+    credit: Credit = metrics.share_in_window,
 ) -> TokenRates:
     """Return the token rates of the answered ones of these requests; there are no intervals without sessions."""
     timed = [(one, time) for one in requests if one.status == "ok" and (time := request_time(one)) is not None]
     whole = [one for one, time in timed if window.start_s <= time.start_s and time.end_s <= window.end_s]
-    shares = [(one, metrics.share_in_window(time, window)) for one, time in timed]
+    shares = [(one, credit(time, window)) for one, time in timed]
     told = any(one.cached_tokens is not None for one, _ in timed)
     tpots_s = [(tpot, one.session) for one in whole if (tpot := tpot_s(one)) is not None]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rotoscope.replayer import metrics
 from rotoscope.replayer.backlog import latency_growth, open_window
 from rotoscope.replayer.bootstrap import Bounds, ratio_interval
-from rotoscope.replayer.metrics import SECONDS_PER_HOUR, Interval
+from rotoscope.replayer.metrics import SECONDS_PER_HOUR, Credit, Interval
 from rotoscope.replayer.results import RequestResult, SessionResult
 from rotoscope.replayer.setup import Setup
 from rotoscope.replayer.token_rates import Sessions, TokenRates, token_rates_of
@@ -38,7 +38,7 @@ class Window:
     opens_s: float
     closes_s: float
     jobs: float
-    """Each with the share of its latency that lies in the window."""
+    """Each with the share of its latency that lies in the window; those that end in it, where jobs may pile up."""
     mean_job_latency_s: float
     mean_job_latency_interval_s: Bounds | None
     mean_latency_of_begun_s: float | None = None
@@ -56,6 +56,11 @@ class Window:
     open_loop: OpenLoop | None = None
     """None in a closed loop."""
 
+    @property
+    def credit(self) -> Credit:
+        """What a job or a request counts in this window."""
+        return _credit(self.open_loop)
+
 
 def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequence[RequestResult]) -> Window | None:
     """Return the window of a run that was not interrupted; None where it has none, or there is no job in it."""
@@ -70,10 +75,12 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
     latency_s = metrics.mean_job_latency_in_window_s(jobs, window) if window else None
     if window is None or latency_s is None:
         return None
-    count = metrics.jobs_in_window(jobs, window)
-    whole = metrics.whole_jobs_in_window(jobs, window)
     drawn = Sessions(done | failed, setup.seed, in_open_loop=setup.concurrency is None)
-    intervals = _Intervals.of(window, jobs, drawn)
+    loop = _open_loop(window, admissions_s, drawn, jobs, gpus=setup.gpus) if drawn.in_open_loop else None
+    credit = _credit(loop)
+    count = metrics.jobs_in_window(jobs, window, credit)
+    whole = metrics.whole_jobs_in_window(jobs, window)
+    intervals = _Intervals.of(window, jobs, drawn, credit=credit)
     per_gpu = metrics.jobs_per_h_per_gpu(count, window, setup.gpus)
     per_gpu_interval = _times(intervals.share, per_gpu)
     return Window(
@@ -90,9 +97,14 @@ def window_of(setup: Setup, sessions: Sequence[SessionResult], requests: Sequenc
         jobs_per_h_per_gpu_half_width=per_gpu_interval.half_width / per_gpu if per_gpu_interval and per_gpu else None,
         whole_jobs=whole,
         whole_jobs_per_h_per_gpu=metrics.jobs_per_h_per_gpu(whole, window, setup.gpus),
-        tokens=token_rates_of(window, requests, gpus=setup.gpus, sessions=drawn),
-        open_loop=_open_loop(window, admissions_s, drawn, jobs, gpus=setup.gpus) if drawn.in_open_loop else None,
+        tokens=token_rates_of(window, requests, gpus=setup.gpus, sessions=drawn, credit=credit),
+        open_loop=loop,
     )
+
+
+def _credit(loop: OpenLoop | None) -> Credit:
+    """Return what counts: shares in a closed loop, and in an open one that the server surely keeps up with."""
+    return metrics.share_in_window if loop is None or loop.overloaded is False else metrics.ends_in_window
 
 
 def _open_loop(
@@ -118,19 +130,20 @@ class _Intervals:
     jobs_per_s: Bounds | None
     """Jobs done a second of a completed session."""
     share: Bounds | None
-    """Jobs done a second of any session, or in an open loop each session, over what it was."""
+    """Jobs done a second of any session, or in an open loop each session, over what it was; None without one done."""
 
     @classmethod
-    def of(cls, window: Interval, jobs: Sequence[Interval], sessions: Sessions) -> _Intervals:
+    def of(cls, window: Interval, jobs: Sequence[Interval], sessions: Sessions, *, credit: Credit) -> _Intervals:
         """`jobs` are the completed ones of the sessions, which they stand first of."""
         shares = [metrics.share_in_window(job, window) for job in jobs]
         worked_s = [metrics.overlap_s(job, window) for job in jobs]
         taken, seed = [*sessions.taken(window).values()], sessions.seed
-        of_all = ratio_interval([*shares, *[0.0] * (len(taken) - len(shares))], taken, seed=seed)
+        credits = [credit(job, window) for job in jobs]
+        of_all = ratio_interval([*credits, *[0.0] * (len(taken) - len(credits))], taken, seed=seed)
         return cls(
             latency_s=ratio_interval(worked_s, shares, seed=seed),
             jobs_per_s=ratio_interval(shares, worked_s, seed=seed),
-            share=_times(of_all, sum(taken) / sum(shares)),
+            share=_times(of_all, sum(taken) / sum(credits)) if any(credits) else None,
         )
 
 

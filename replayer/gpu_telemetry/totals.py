@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from rotoscope.replayer import metrics
 from rotoscope.replayer.gpu_telemetry.readings import GpuSample, Teller
 from rotoscope.replayer.gpu_telemetry.series import GpuSeries
-from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.metrics import Credit, Interval
 from rotoscope.replayer.results import RequestResult
 from rotoscope.replayer.server_side import Over
 from rotoscope.replayer.stretch import counted, level_of
@@ -50,7 +50,13 @@ class GpuTotals:
 
 
 def gpu_totals_of(
-    series: GpuSeries, requests: Sequence[RequestResult], *, window: Interval | None, duration_s: float, jobs: float
+    series: GpuSeries,
+    requests: Sequence[RequestResult],
+    *,
+    window: Interval | None,
+    duration_s: float,
+    jobs: float,
+    credit: Credit = metrics.share_in_window,
 ) -> GpuTotals:
     """Sum up the GPUs over the window, or the whole run; `jobs` are those done in that time."""
     stretch = window or Interval(0.0, duration_s)
@@ -68,7 +74,7 @@ def gpu_totals_of(
         energy_j=energy_j,
         energy_from=energy_from,
         energy_j_per_job=metrics.energy_j_per(energy_j, jobs),
-        energy_j_per_output_token=metrics.energy_j_per(energy_j, output_tokens(requests, stretch)),
+        energy_j_per_output_token=metrics.energy_j_per(energy_j, output_tokens(requests, stretch, credit)),
         mean_utilisation=_mean(_means(series, "utilisation", stretch)),
         max_memory_mib=_highest(series, "memory_mib", stretch),
         max_temperature_c=_highest(series, "temperature_c", stretch),
@@ -76,10 +82,15 @@ def gpu_totals_of(
     )
 
 
-def output_tokens(requests: Sequence[RequestResult], stretch: Interval) -> float:
-    """Return the output tokens of answered requests, each with the share of its latency that lies in the stretch."""
+def output_tokens(
+    requests: Sequence[RequestResult], stretch: Interval, credit: Credit = metrics.share_in_window
+) -> float:
+    """Return the output tokens of answered requests, each with the share of its latency that lies in the stretch.
+
+    `credit` may say what else a request counts there.
+    """
     return sum(
-        osl(one) * metrics.share_in_window(time, stretch)
+        osl(one) * credit(time, stretch)
         for one in requests
         if one.status == "ok" and (time := request_time(one)) is not None
     )

@@ -10,7 +10,7 @@ from replay_doubles import make_request_result, make_setup
 from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.goodput import Goodput, goodput_of, is_good
 from rotoscope.replayer.limits import Limits
-from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.metrics import Interval, ends_in_window, share_in_window
 from rotoscope.replayer.results import RequestResult
 
 WINDOW = Interval(0.0, 10.0)
@@ -92,3 +92,13 @@ def test_looser_limits_lose_no_answer(ttfts_s: list[float], limit_s: float, more
 def test_there_is_no_goodput_without_limits_or_requests() -> None:
     assert goodput_of(make_setup(), [FAST], WINDOW) is None
     assert goodput_of(make_setup(limits=Limits(ttft_s=1.0)), [], WINDOW) is None
+
+
+def test_where_requests_pile_up_good_ones_count_when_they_end() -> None:
+    setup, window = make_setup(limits=Limits.parse("itl:1"), gpus=1), Interval(1.0, 3.0)
+
+    assert [
+        found.requests_per_s_per_gpu
+        for credit in (share_in_window, ends_in_window)
+        if (found := goodput_of(setup, [FAST, SLOW], window, credit=credit))
+    ] == [pytest.approx((0.5 + 0.5) / 2), pytest.approx(1 / 2)]

@@ -206,6 +206,9 @@ def test_an_open_loop_that_is_not_kept_up_with_says_so_and_whole_jobs_are_what_i
     assert loop.latency_growth == pytest.approx(1.0, rel=0.01)
     assert loop.offered_per_h_per_gpu == pytest.approx(720.0)
     assert window.whole_jobs_per_h_per_gpu == pytest.approx(360.0, rel=0.02)
+    assert window.jobs_per_h_per_gpu == window.whole_jobs_per_h_per_gpu
+    assert window.jobs_per_h_per_gpu_interval is not None
+    assert window.jobs_per_h_per_gpu_interval.low < 360.0 < window.jobs_per_h_per_gpu_interval.high
     assert loop.mean_in_flight == pytest.approx(75.0, rel=0.05)  # 50 after half the time, 100 at its end
 
 

@@ -58,7 +58,8 @@ def test_an_open_loop_that_one_engine_cannot_keep_up_with_is_overloaded_and_two_
     assert two.open_loop is not None
     assert (one.open_loop.overloaded, two.open_loop.overloaded) == (True, False)
     assert two.jobs_per_h_per_gpu == pytest.approx(36_000.0, rel=1e-3)
-    assert one.whole_jobs_per_h_per_gpu == pytest.approx(3600 / two.mean_job_latency_s, rel=0.02)
+    assert one.jobs_per_h_per_gpu == pytest.approx(3600 / two.mean_job_latency_s, rel=0.02)
+    assert one.tokens.tokens_per_s_per_gpu == pytest.approx(60 / two.mean_job_latency_s, rel=0.02)
 
 
 def over_http(traces: list[Trace], folder: Path, simulator: SimulatorOptions, **options: Any) -> Summary:

@@ -95,6 +95,22 @@ def test_failures_lower_the_rate_and_widen_its_interval() -> None:
     assert window.jobs_per_h_per_user == 360.0
 
 
+def test_an_open_loop_of_which_nobody_can_say_whether_it_is_kept_up_with_counts_what_ends() -> None:
+    """Each session ends 7 s behind the one before it: a server that does 514 an hour is offered 720."""
+    sessions = [
+        make_session_result(number, admitted_s=5.0 * number, start_s=5.0 * number, latency_s=10.0 + 2.0 * number)
+        for number in range(30)
+    ]
+
+    window = window_of(make_setup(concurrency=None, rate_per_h=720.0, arrivals="constant", gpus=1), sessions, [])
+
+    assert window is not None
+    assert window.open_loop is not None
+    assert window.open_loop.overloaded is None
+    assert window.jobs == window.whole_jobs
+    assert window.jobs_per_h_per_gpu == pytest.approx(514.0, rel=0.06)
+
+
 def test_an_open_loop_draws_sessions_and_not_their_seconds() -> None:
     """How many come is fixed: what varies is how much of each lies in the window, however long they take."""
     latencies_s = [1.0, 99.0] * 60

@@ -6,7 +6,7 @@ from replay_doubles import make_request_result
 from rotoscope.replayer.gpu_telemetry.readings import GpuSample, GpuSource, Readings
 from rotoscope.replayer.gpu_telemetry.series import GpuSeries
 from rotoscope.replayer.gpu_telemetry.totals import GpuTotals, gpu_totals_of, output_tokens
-from rotoscope.replayer.metrics import Interval
+from rotoscope.replayer.metrics import Interval, ends_in_window
 
 WINDOW = Interval(1.0, 3.0)
 
@@ -96,6 +96,8 @@ def test_tokens_count_with_the_share_of_their_request_in_the_window() -> None:
     request = make_request_result(start_s=0.0, latency_s=4.0, completion_tokens=100)
 
     assert output_tokens([request], WINDOW) == 50.0
+    assert output_tokens([request], WINDOW, ends_in_window) == 0.0
+    assert output_tokens([request], Interval(3.0, 5.0), ends_in_window) == 100.0
 
 
 def test_an_error_counts_when_it_shows_itself_and_one_from_before_the_run_does_not() -> None:
