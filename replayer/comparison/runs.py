@@ -15,6 +15,7 @@ from rotoscope.replayer.summary import Summary
 from rotoscope.replayer.sweep.folder import SweepFolder
 from rotoscope.replayer.sweep.reading import is_sweep, read_plan
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.phrases import counted
 
 LOAD = frozenset(
     {
@@ -95,7 +96,7 @@ def points_of(a: Sequence[Run], b: Sequence[Run]) -> list[Point]:
     for point in shared:
         if len(point.a) != len(point.b) and min(len(point.a), len(point.b)) == 1:
             raise UnusableInput(
-                f"{len(point.a)} runs of A and {len(point.b)} of B: compare one with one, or several with several"
+                f"{counted(len(point.a), 'run')} of A and {len(point.b)} of B: compare one with one, or several with several"
             )
     return shared
 

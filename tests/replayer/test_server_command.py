@@ -37,7 +37,10 @@ def test_what_a_shell_would_do_is_not_done() -> None:
         ("serve 'open", "cannot be split"),
         ("no-such-program-anywhere --port {port}", "no program here: install it"),
         ("VLLM=cpu serve", "put 'env' before variables"),
-        (f"{sys.executable} --batch {{bacth}}", r"the field \{bacth\} but there are only \{port\}, \{concurrency\}, \{batch\}"),
+        (
+            f"{sys.executable} --batch {{bacth}}",
+            r"the field \{bacth\} but there are only \{port\}, \{concurrency\}, \{batch\}",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_told_before(text: str, says: str) -> None:

@@ -137,7 +137,7 @@ def test_loads_are_told_apart_by_what_differs_between_them(tmp_path: Path) -> No
 def test_one_run_against_several_is_refused(tmp_path: Path) -> None:
     a = [run_of(tmp_path / f"{number}") for number in range(3)]
 
-    with pytest.raises(UnusableInput, match="1 runs of A and 2 of B"):
+    with pytest.raises(UnusableInput, match="1 run of A and 2 of B"):
         points_of(a[:1], a[1:])
 
 
