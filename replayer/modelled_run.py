@@ -60,7 +60,7 @@ def replay_modelled(
 async def _replay(
     traces: Sequence[Trace], options: ReplayOptions, simulator: SimulatorOptions, *, say: Say, watch: Watch | None
 ) -> Summary:
-    _refuse_what_asks_servers(options)
+    _refuse_what_is_of_servers(options)
     notes = Notes(say)
     work = work_of(traces, options, notes, simulated=settings_of(simulator))
     card = model_card(simulator)
@@ -89,13 +89,15 @@ async def _replay(
         return await perform_run(work, target, options, notes=notes, say=say, watch=watch)
 
 
-def _refuse_what_asks_servers(options: ReplayOptions) -> None:
+def _refuse_what_is_of_servers(options: ReplayOptions) -> None:
     if options.api not in (AUTO_API, _API):
         raise UnusableInput(f"a simulation takes token ids: leave --api {options.api} out")
     asking = {"model": options.model, "engine": options.engine, "tokenizer": options.tokenizer, "dcgm": options.dcgm}
     for name, value in asking.items():
         if value is not None:
             raise UnusableInput(f"a simulation asks no server: leave --{name} out")
+    if options.max_batch is not None:
+        raise UnusableInput("a simulation knows its batch: leave --max-batch out, or give --set max_batch")
 
 
 def now_and_then(watch: Watch, *, monotonic: Callable[[], float] = time.monotonic) -> Watch:

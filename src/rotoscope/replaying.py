@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -44,4 +45,7 @@ def _shown(run: Callable[[Watch | None], Summary]) -> Summary:
 def say(text: str) -> None:
     """Write a line for people, over a line of progress if there is one."""
     start_of_line = "\r\033[K" if sys.stderr.isatty() else ""
-    sys.stderr.write(f"{start_of_line}{text}\n")
+    try:
+        sys.stderr.write(f"{start_of_line}{text}\n")
+    except OSError:  # nobody reads it, or the disk is full: that ends no measurement
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

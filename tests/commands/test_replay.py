@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -390,6 +392,19 @@ def test_a_terminal_that_is_closed_leaves_a_summary(run: Run) -> None:
     assert done.status == 130
     summary = json.loads(Path("out/summary.json").read_text())
     assert (summary["interrupted"], summary["sessions"]["cancelled"]) == (True, 1)
+
+
+def test_a_run_goes_on_where_nobody_reads_what_is_said(run: Run) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "rotoscope", "replay", "run.trace.json", "--simulate", "-o", "out"]
+
+    with os.fdopen(writing, "w") as nobody:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=nobody, timeout=PATIENCE_S, check=False)
+
+    assert done.returncode == 0
+    assert b"1 of 1 done" in done.stdout
+    assert Path("out/summary.json").exists()
 
 
 def test_a_process_that_is_told_to_end_ends(run: Run) -> None:

@@ -203,6 +203,11 @@ def test_what_asks_servers_is_refused(name: str, tmp_path: Path) -> None:
         modelled([make_trace()], tmp_path, **asking)
 
 
+def test_a_batch_that_is_not_the_simulators_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput, match="leave --max-batch out"):
+        modelled([make_trace()], tmp_path, max_batch=1)
+
+
 def test_progress_is_told_now_and_then_in_real_time_and_at_the_end(tmp_path: Path) -> None:
     told: list[Progress] = []
     given = ReplayOptions(gaps=Gaps(), folder=tmp_path, sessions=3)
