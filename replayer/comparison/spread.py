@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from hashlib import sha256
 
 import numpy as np
@@ -85,7 +85,7 @@ def critical_value(residuals: Floats, units: tuple[int, ...], confidence: float)
     return float(np.quantile(largest, confidence))
 
 
-@cache
+@lru_cache(maxsize=4)
 def _normal(units: int, numbers: int) -> Floats:
     """Return the same normal values each time, for as many units and numbers; a folder of many loads needs them often."""
     key = int.from_bytes(sha256(b"largest t").digest()[:16], "little")
