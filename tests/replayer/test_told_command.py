@@ -31,7 +31,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"rate_per_h": 720.0, "duration_s": 60.0}, "--duration 60 --rate 720/h --seed 0"),
     ({"until_ci": 0.05}, "--until-ci 5% --seed 0"),
     ({"until_ci": 0.025}, "--until-ci 2.5% --seed 0"),
-    ({"rate_per_h": 1e-7, "arrivals": POISSON}, "--rate 0.0000001/h --seed 0"),
+    ({"rate_per_h": 1e-6, "arrivals": POISSON}, "--rate 0.000001/h --seed 0"),
     ({"rate_per_h": 0.1, "arrivals": Arrivals("gamma", 1e-05)}, "--rate 0.1/h --arrivals gamma:1e-05 --seed 0"),
     ({"recorded_starts_s": (0.0, 1.0)}, "--arrivals recorded --seed 0"),
     ({"warm_up": "auto"}, "--warm-up auto --seed 0"),
