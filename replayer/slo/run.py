@@ -159,7 +159,11 @@ def search(plan: SloPlan, options: ReplayOptions, *, folder: Path, perform: Perf
     )
     say(f"results go to {folder}")
     with place.owned():
-        return _Search(plan, options, folder=place, perform=perform, say=say).run()
+        try:
+            return _Search(plan, options, folder=place, perform=perform, say=say).run()
+        except UnusableInput:
+            place.withdraw(PLAN_FILE)
+            raise
 
 
 class _Interrupted(Exception):

@@ -95,6 +95,13 @@ class SweepFolder:
             number = next(n for n in range(1, 1 << 30) if not (parent / f"{name}.{n}").exists())
             return place.rename(parent / f"{name}.{number}")
 
+    def withdraw(self, file: str) -> None:
+        """Take the plan back where nothing was begun by it, so that another one may have the folder."""
+        with _errors(self.path):
+            if not any((self.path / POINTS).iterdir()) and not (self.path / SET_ASIDE).exists():
+                (self.path / file).unlink()
+                (self.path / POINTS).rmdir()
+
     def write(self, file: str, data: bytes) -> None:
         """Write a file, whole or not at all."""
         with _errors(self.path):

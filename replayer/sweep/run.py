@@ -60,7 +60,11 @@ def sweep(plan: SweepPlan, options: ReplayOptions, *, folder: Path, perform: Per
     )
     say(f"results go to {folder}")
     with place.owned():
-        return _Sweep(plan, options, folder=place, perform=perform, say=say).run()
+        try:
+            return _Sweep(plan, options, folder=place, perform=perform, say=say).run()
+        except UnusableInput:
+            place.withdraw(PLAN_FILE)
+            raise
 
 
 class _Sweep:

@@ -184,3 +184,12 @@ def test_a_search_of_too_many_sessions_is_refused_before_anything_runs() -> None
             settings={},
             place=Simulated({}),
         )
+
+
+def test_a_search_that_cannot_begin_leaves_its_folder_to_another(tmp_path: Path) -> None:
+    def refusing(options: ReplayOptions, values: Values) -> Any:
+        raise UnusableInput("the server offers several models")
+
+    with pytest.raises(UnusableInput, match="several models"):
+        run(tmp_path, refusing)
+    assert [*tmp_path.iterdir()] == []

@@ -45,6 +45,16 @@ def test_another_plan_is_refused_and_what_differs_is_named(tmp_path: Path) -> No
     assert json.loads((tmp_path / "sweep.json").read_text())["corpus_sha256"] == "ab"
 
 
+def test_a_plan_is_withdrawn_only_where_nothing_was_begun(tmp_path: Path) -> None:
+    opened(tmp_path / "new").withdraw("sweep.json")
+    begun = opened(tmp_path / "begun")
+    run_at(begun, "point-1")
+    begun.withdraw("sweep.json")
+
+    assert [*(tmp_path / "new").iterdir()] == []
+    assert opened(tmp_path / "begun").ended("point-1") is not None
+
+
 def test_a_sweep_does_not_go_to_a_stream() -> None:
     with pytest.raises(UnusableInput, match="go to no stream: name a folder"):
         opened(Path("-"))
