@@ -49,6 +49,8 @@ MOST_REPLICAS = 1000
 _MESSAGES_PATH = "/v1/messages"
 _LARGEST_BODY_BYTES = 256 << 20
 _SHUTDOWN_S = 1.0
+_CLIENT_GONE = 499
+"""As nginx calls it."""
 
 _log = logging.getLogger(__name__)
 
@@ -299,8 +301,10 @@ async def _errors_as_json(
         return _refused(request, refusal)
     except web.HTTPException as error:
         return _refused(request, Refusal(f"{request.method} {request.path}: {error.reason}", status=error.status))
-    except ConnectionError:  # the client has gone; aiohttp takes note
-        raise
+    except (
+        ConnectionError
+    ):  # the client has gone: nobody gets this, and if it were raised aiohttp would log a traceback
+        return web.Response(status=_CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - the client gets an answer whatever a scripted model or we do wrong
         # where it failed, but not its message: that may hold what somebody said
         _log.error("request failed: %s\n%s", type(error).__name__, "".join(format_tb(error.__traceback__)))

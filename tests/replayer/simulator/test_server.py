@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import aiohttp
 import pytest
+from aiohttp import web
 from event_loops import in_event_loop
 from simulated import Client, openai_client, simulated
 
@@ -148,6 +150,27 @@ async def test_the_whole_context_can_be_used() -> None:
         answer = await client.ask("/v1/completions", {"prompt": [300] * 100, "max_tokens": 60, "ignore_eos": True})
 
     assert answer["usage"]["total_tokens"] == 160
+
+
+@in_event_loop
+async def test_a_client_that_goes_away_within_an_answer_is_nothing_to_report(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It closes its connection just before a write, when the server has not been told of that yet."""
+    write = web.StreamResponse.write
+
+    async def write_too_late(response: web.StreamResponse, data: bytes) -> None:
+        transport = cast(Any, response)._req.transport
+        transport.close()
+        await write(response, data)
+
+    async with simulated() as client:
+        monkeypatch.setattr(web.StreamResponse, "write", write_too_late)
+        with pytest.raises(aiohttp.ClientError):
+            await client.stream("/v1/completions", {"prompt": "Hi", "max_tokens": 2})
+        assert (await client.ask("/health"))["status"] == "ok"
+
+    assert not caplog.records
 
 
 @in_event_loop
