@@ -9,6 +9,20 @@ from rotoscope.replayer.failures import FailureKind
 
 Say: TypeAlias = Callable[[str], None]
 """Takes a line for people."""
+_NOTE = "note: "
+
+
+def notes_once(say: Say) -> Say:
+    """Return what says each note once and everything else each time, for several runs in a row."""
+    said: set[str] = set()
+
+    def once(text: str) -> None:
+        if text.startswith(_NOTE) and text in said:
+            return
+        said.add(text)
+        say(text)
+
+    return once
 
 
 class Notes:
@@ -23,7 +37,7 @@ class Notes:
         """Say and keep a note, unless it was before."""
         if text not in self._notes:
             self._notes[text] = None
-            self._say(f"note: {text}")
+            self._say(f"{_NOTE}{text}")
 
     def hear(self, kind: FailureKind, message: str) -> None:
         """Say the first failure of a kind with the server's message, which may echo a prompt and is not kept."""

@@ -68,14 +68,20 @@ class ServerFlags:
 
 
 def performing(place: Place, traces: list[Trace]) -> Perform:
-    """Return what replays the traces once at a place, with a line of progress on a terminal."""
+    """Return what replays the traces once at a place, with a line of progress on a terminal.
+
+    A note that several replays have is said once; it is in the summary of each.
+    """
     with loading():
+        from rotoscope.replayer.notes import notes_once
         from rotoscope.replayer.progress import progress_line
+
+    say_once = notes_once(say)
 
     def perform(options: ReplayOptions, values: Values) -> Summary:
         if not sys.stderr.isatty():
-            return place.perform(traces, options, values, say=say, watch=None)
+            return place.perform(traces, options, values, say=say_once, watch=None)
         with progress_line(sys.stderr) as show:
-            return place.perform(traces, options, values, say=say, watch=show)
+            return place.perform(traces, options, values, say=say_once, watch=show)
 
     return perform

@@ -65,6 +65,7 @@ def test_a_simulated_grid_says_so(run: Run) -> None:
     assert ended.out.split()[0] == "max_batch"
     assert "blocks" not in ended.out.splitlines()[0]
     assert [row["setup.simulated"] for row in rows("out")] == ["true"] * 4
+    assert ended.err.count("note: measured on a simulator") == 1
 
 
 def test_a_call_that_is_repeated_runs_nothing_and_another_is_refused(run: Run) -> None:
