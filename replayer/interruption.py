@@ -1,4 +1,4 @@
-"""Stop what runs at the first SIGINT or SIGTERM, in an orderly way; a later one ends the process as usual."""
+"""Stop what runs at the first SIGINT, SIGTERM or SIGHUP, in an orderly way; a later one ends the process as usual."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 AGAIN_AFTER_S = 0.5
 """What comes sooner is the same interruption: `timeout` of coreutils sends its signal twice, to the process and its group."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def until_interrupted(work: Coroutine[object, object, None], *, again_after_s: float = AGAIN_AFTER_S) -> bool:
@@ -43,6 +43,8 @@ def _on_first_signal(act: Callable[[], None], again_after_s: float) -> Iterator[
         return
     loop = asyncio.get_running_loop()
     previous = {number: signal.getsignal(number) for number in _SIGNALS}
+    if previous[signal.SIGHUP] is signal.SIG_IGN:  # nohup
+        del previous[signal.SIGHUP]
 
     def restore() -> None:
         for number, handler in previous.items():
@@ -57,7 +59,7 @@ def _on_first_signal(act: Callable[[], None], again_after_s: float) -> Iterator[
             timer = loop.call_later(again_after_s, restore)
             act()
 
-    for number in _SIGNALS:
+    for number in previous:
         loop.add_signal_handler(number, heard)
     try:
         yield
@@ -94,7 +96,7 @@ def signals_held() -> Iterator[None]:
         yield
         return
     heard: list[int] = []
-    previous = {number: signal.getsignal(number) for number in (*_SIGNALS, signal.SIGHUP)}
+    previous = {number: signal.getsignal(number) for number in _SIGNALS}
     for number, handler in previous.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, lambda number, frame: heard.append(number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from rotoscope.replayer.lanes import Progress
@@ -15,13 +15,17 @@ def progress_line(out: TextIO) -> Iterator[Callable[[Progress], None]]:
     rate = _Rate()
 
     def show(progress: Progress) -> None:
-        out.write(f"\r\033[K{line_of(progress, rate.over(progress))}")
-        out.flush()
+        _write(out, f"\r\033[K{line_of(progress, rate.over(progress))}")
 
     try:
         yield show
     finally:
-        out.write("\r\033[K")
+        _write(out, "\r\033[K")
+
+
+def _write(out: TextIO, text: str) -> None:
+    with suppress(OSError):  # a terminal that was closed ends no measurement by itself
+        out.write(text)
         out.flush()
 
 

@@ -350,7 +350,7 @@ def test_wrong_usage_is_2(run: Run, arguments: tuple[str, ...], says: str) -> No
     assert says in ended.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_is_130_and_keeps_what_was_measured(run: Run, number: signal.Signals) -> None:
     requests = 0
 
@@ -370,28 +370,6 @@ def test_an_interruption_is_130_and_keeps_what_was_measured(run: Run, number: si
     statuses = [json.loads(line)["status"] for line in Path("results/replay-1/results.jsonl").read_text().splitlines()]
     assert statuses == ["ok", "ok", "ok", "cancelled"]
     assert json.loads(Path("results/replay-1/summary.json").read_text())["interrupted"]
-
-
-def test_a_terminal_that_is_closed_leaves_a_summary(run: Run) -> None:
-    interrupt = asyncio.Event()
-
-    async def hanging(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        interrupt.set()
-        return await stream_and_hang(request, [token_event(5)])
-
-    async def interrupted() -> rotoscope_process.Ended:
-        async with serving_completions(hanging) as server:
-            arguments = ("replay", "run.trace.json", "--url", server.url, "--no-preflight", "-o", "out")
-            async with rotoscope_process.rotoscope(*arguments) as process:
-                await asyncio.wait_for(interrupt.wait(), PATIENCE_S)
-                process.send_signal(signal.SIGHUP)
-                return await rotoscope_process.ended(process)
-
-    done = asyncio.run(interrupted())
-
-    assert done.status == 130
-    summary = json.loads(Path("out/summary.json").read_text())
-    assert (summary["interrupted"], summary["sessions"]["cancelled"]) == (True, 1)
 
 
 def test_a_run_goes_on_where_nobody_reads_what_is_said(run: Run) -> None:

@@ -20,7 +20,7 @@ async def test_work_that_ends_was_not_interrupted() -> None:
     assert await until_interrupted(work()) is False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @in_event_loop
 async def test_a_signal_cancels_the_work_and_waits_for_its_cleaning_up(number: signal.Signals) -> None:
     cleaned = False
@@ -160,9 +160,16 @@ def test_signals_wait_for_the_end_of_what_holds_them(number: signal.Signals) -> 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGHUP)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
     try:
         with signals_raise(), signals_held():
             signal.raise_signal(signal.SIGHUP)
+        assert not asyncio.run(until_interrupted(work()))
     finally:
         signal.signal(signal.SIGHUP, before)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 from dataclasses import replace
 
@@ -31,6 +32,15 @@ def test_progress_renews_one_line_and_leaves_nothing() -> None:
         "2 s  1/4 sessions  2 running  10 requests  5.0/s",
         "",
     ]
+
+
+def test_a_terminal_that_was_closed_is_no_error() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "gone")
+
+    with progress_line(Closed()) as show:
+        show(START)
 
 
 def test_how_well_jobs_an_hour_are_known_is_shown_once_it_can_be_told() -> None:
