@@ -170,7 +170,7 @@ class ReplayOptions:
         if self.duration_s is not None and not 0 < self.duration_s < inf:
             raise UnusableInput(f"the duration must be more than 0 seconds, not {self.duration_s}")
         if self.arrivals is not None and (self.rate_per_h is None or self.recorded_starts_s is not None):
-            raise UnusableInput("arrivals are spread at a rate: give one")
+            raise UnusableInput("arrivals are spread at a rate: give --rate, such as 12/min")
         if self.until_ci is not None and not 0 < self.until_ci < 1:
             raise UnusableInput(f"a half-width must be more than 0 and less than 1, not {self.until_ci}")
         if self.mix and self.has_no_end:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from rotoscope.traces.errors import UnusableInput
+from rotoscope.traces.phrases import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ def parse_weights(text: str, *, paths: int) -> tuple[float, ...]:
     if not weights or not all(0 < weight < inf for weight in weights):
         raise UnusableInput(f"the weights of a mix are numbers more than 0 such as 3:1, not {text!r}")
     if len(weights) != paths:
-        raise UnusableInput(f"a mix has a weight for each of the {paths} paths, not {len(weights)}")
+        raise UnusableInput(f"a mix has a weight for each path: {counted(paths, 'path')}, not {len(weights)}")
     return weights
 
 

@@ -135,7 +135,7 @@ def test_a_mix_gives_paths_their_weights(run: Run) -> None:
     assert summary["sessions"]["ok"] == 8
     assert summary["requests"]["planned"] == summary["requests"]["ok"] == 2 * 2 + 6
     assert (wrong.code, wrong.out) == (2, "")
-    assert "a weight for each of the 1 paths, not 2" in wrong.err
+    assert "a weight for each path: 1 path, not 2" in wrong.err
 
 
 def test_corpora_in_folders_are_mixed_by_their_weights(run: Run) -> None:
