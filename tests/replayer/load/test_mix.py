@@ -20,7 +20,7 @@ def test_weights_are_numbers_more_than_0(text: str) -> None:
 
 def test_there_is_a_weight_for_each_path() -> None:
     assert parse_weights("3:0.5", paths=2) == (3.0, 0.5)
-    with pytest.raises(UnusableInput, match="each of the 3 paths, not 2"):
+    with pytest.raises(UnusableInput, match="each path: 3 paths, not 2"):
         parse_weights("3:1", paths=3)
 
 
