@@ -20,7 +20,7 @@ from rotoscope.replayer.slo.search import Border, find_border, majority
 from rotoscope.replayer.summary import INTERRUPTED_EXIT_CODE
 from rotoscope.replayer.sweep.folder import SweepFolder
 from rotoscope.replayer.sweep.places import Perform, Place, Values
-from rotoscope.replayer.sweep.plan import OptionValue, place_check, told_options
+from rotoscope.replayer.sweep.plan import OptionValue, check_said_once, place_check, told_options
 from rotoscope.replayer.sweep.rows import Row
 from rotoscope.replayer.sweep.tabular import csv_bytes
 from rotoscope.traces.corpus import sha256_of
@@ -70,6 +70,7 @@ def plan_search(
     place: Place,
 ) -> SloPlan:
     """Return the plan; raise UnusableInput where there is nothing between the bounds, too much, or more than one server."""
+    check_said_once(options, settings)
     if first > most:
         raise UnusableInput(f"expected --from to be no more than --most, not {first} and {most}")
     if any(len(values) > 1 for values in settings.values()):

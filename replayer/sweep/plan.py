@@ -14,10 +14,11 @@ from rotoscope import __version__
 from rotoscope.replayer.gates.course import least_sessions
 from rotoscope.replayer.load.draws import generator
 from rotoscope.replayer.options import ReplayOptions
-from rotoscope.replayer.servers import Settings
+from rotoscope.replayer.servers import GPUS, Settings
 from rotoscope.replayer.setup import public_model_name
-from rotoscope.replayer.sweep.places import Place
+from rotoscope.replayer.sweep.places import MAX_BATCH, Place
 from rotoscope.traces.corpus import sha256_of
+from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Trace
 
 OptionValue: TypeAlias = bool | int | float | str | None
@@ -105,7 +106,8 @@ def plan_sweep(
     sessions_per_user: int | None,
     place: Place,
 ) -> SweepPlan:
-    """Return the plan; raise UnusableInput where a point has more sessions than a replay may have."""
+    """Return the plan; raise UnusableInput where a point has more sessions than a replay may have, or something is said twice."""
+    check_said_once(options, settings)
     plan = SweepPlan(
         version=__version__,
         concurrency=tuple(concurrency),
@@ -120,6 +122,15 @@ def plan_sweep(
     for point in plan.points():
         replace(options, concurrency=point.concurrency, sessions=plan.sessions_of(point))
     return plan
+
+
+def check_said_once(options: ReplayOptions, settings: Settings) -> None:
+    """Raise UnusableInput for what is both an option of all replays and a setting of each server."""
+    for name in (GPUS, MAX_BATCH):
+        if name in settings and getattr(options, name) is not None:
+            raise UnusableInput(
+                f"{name} is a setting and an option: leave --set {name} or --{name.replace('_', '-')} out"
+            )
 
 
 def place_check(place: Place) -> str:

@@ -112,6 +112,14 @@ def test_points_of_too_many_sessions_are_refused_before_any_runs() -> None:
         plan(concurrency=(1, 500_000), sessions_per_user=4)
 
 
+@pytest.mark.parametrize("name", ["gpus", "max_batch"])
+def test_what_is_said_twice_is_refused(name: str) -> None:
+    given: dict[str, Any] = {name: 4}
+
+    with pytest.raises(UnusableInput, match=f"{name} is a setting and an option: leave --set {name} or --{name[:3]}"):
+        plan(replace(OPTIONS, **given), settings={name: ("2",)})
+
+
 def test_options_are_told_as_numbers_and_names() -> None:
     told = told_options(
         replace(OPTIONS, model="/home/jo/models/m.gguf", limits=Limits(ttft_s=2.0), mix=(Share(1, 2.0),), sessions=4)
