@@ -36,8 +36,6 @@ from rotoscope.traces.errors import UnusableInput
 from rotoscope.traces.model import Trace
 
 _API = "completions"
-_WATCH_INTERVAL_S = 10.0
-"""Modelled, between two looks at whether it is time to tell the progress."""
 _WATCH_PAUSE_S = 0.25
 
 
@@ -83,7 +81,7 @@ async def _replay(
             counted=counted,
             source=counted.source,
             meter=None,
-            watch_interval_s=_WATCH_INTERVAL_S,
+            watch_interval=watch_interval_s,
         )
         watch = None if watch is None else now_and_then(watch)
         return await perform_run(work, target, options, notes=notes, say=say, watch=watch)
@@ -98,6 +96,11 @@ def _refuse_what_is_of_servers(options: ReplayOptions) -> None:
             raise UnusableInput(f"a simulation asks no server: leave --{name} out")
     if options.max_batch is not None:
         raise UnusableInput("a simulation knows its batch: leave --max-batch out, or give --set max_batch")
+
+
+def watch_interval_s(elapsed_s: float) -> float:
+    """Return the modelled time between two looks at whether it is time to tell the progress: 12,500 looks in 31 years."""
+    return max(10.0, elapsed_s / 1000)
 
 
 def now_and_then(watch: Watch, *, monotonic: Callable[[], float] = time.monotonic) -> Watch:

@@ -27,7 +27,7 @@ from rotoscope.replayer.load.plan import LoadPlan, plan_load
 from rotoscope.replayer.load.warm_up import Times, Warmed, warm_up
 from rotoscope.replayer.notes import Notes, Say
 from rotoscope.replayer.options import MOST, ReplayOptions
-from rotoscope.replayer.polling import sampling
+from rotoscope.replayer.polling import Interval, sampling
 from rotoscope.replayer.preflight import NO_IDS
 from rotoscope.replayer.prompting import Prompting, fewest_output_tokens
 from rotoscope.replayer.prompts import PromptPlan
@@ -93,8 +93,8 @@ class Target:
     """Of samples of the server over the run; None takes none."""
     gpus: GpuSource | None = None
     """Of samples of the GPUs behind it."""
-    watch_interval_s: float = 0.25
-    """After which the progress is told anew."""
+    watch_interval: Interval = lambda elapsed_s: 0.25
+    """After how many seconds the progress is told anew, by how far the run is."""
 
 
 def work_of(
@@ -209,7 +209,7 @@ class _Run:
             if self._gpus:
                 await self._gpus.begin()
             async with (
-                _watched(self._lanes, watch, interval_s=self._target.watch_interval_s),
+                _watched(self._lanes, watch, interval=self._target.watch_interval),
                 _measured(self._target.meter),
                 sampling(self._series),
                 sampling(self._gpus),
@@ -351,12 +351,12 @@ def _measured(meter: ClientMeter | None) -> AbstractAsyncContextManager[None]:
 
 
 @asynccontextmanager
-async def _watched(lanes: Lanes, watch: Watch | None, *, interval_s: float) -> AsyncIterator[None]:
+async def _watched(lanes: Lanes, watch: Watch | None, *, interval: Interval) -> AsyncIterator[None]:
     """Tell the progress now and then, and once at the end."""
     if watch is None:
         yield
         return
-    task = asyncio.create_task(_watch(lanes, watch, interval_s=interval_s))
+    task = asyncio.create_task(_watch(lanes, watch, interval=interval))
     try:
         yield
     finally:
@@ -364,7 +364,7 @@ async def _watched(lanes: Lanes, watch: Watch | None, *, interval_s: float) -> A
         watch(lanes.progress())
 
 
-async def _watch(lanes: Lanes, watch: Watch, *, interval_s: float) -> None:
+async def _watch(lanes: Lanes, watch: Watch, *, interval: Interval) -> None:
     while True:
         watch(lanes.progress())
-        await asyncio.sleep(interval_s)
+        await asyncio.sleep(interval(lanes.progress().elapsed_s))

@@ -16,7 +16,7 @@ from rotoscope.replayer.failures import FailureKind
 from rotoscope.replayer.lanes import Progress
 from rotoscope.replayer.load.arrivals import Arrivals
 from rotoscope.replayer.load.fixed import Shape
-from rotoscope.replayer.modelled_run import now_and_then, replay_modelled
+from rotoscope.replayer.modelled_run import now_and_then, replay_modelled, watch_interval_s
 from rotoscope.replayer.options import ReplayOptions
 from rotoscope.replayer.run import replay_async
 from rotoscope.replayer.schedule import NO_GAPS, Gaps
@@ -217,6 +217,14 @@ def test_progress_is_told_now_and_then_in_real_time_and_at_the_end(tmp_path: Pat
 
     assert 2 <= len(told) < 100
     assert (told[-1].sessions_ended, told[-1].requests_ended) == (3, 6)
+
+
+def test_a_run_of_years_is_not_looked_at_too_often() -> None:
+    looks, elapsed_s = 0, 0.0
+    while elapsed_s < 1e9:
+        looks, elapsed_s = looks + 1, elapsed_s + watch_interval_s(elapsed_s)
+
+    assert 1000 < looks < 15_000
 
 
 def test_who_watches_now_and_then_is_told_no_sooner_than_a_quarter_of_a_second_later() -> None:
