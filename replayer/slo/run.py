@@ -13,7 +13,7 @@ from rotoscope import __version__
 from rotoscope.replayer.gates.course import least_sessions
 from rotoscope.replayer.notes import Say
 from rotoscope.replayer.options import ReplayOptions
-from rotoscope.replayer.reading import read_results
+from rotoscope.replayer.reading import Results, read_results
 from rotoscope.replayer.servers import Settings
 from rotoscope.replayer.slo.objectives import Objective, Reached, reached
 from rotoscope.replayer.slo.search import Border, find_border, majority
@@ -196,9 +196,10 @@ class _Search:
 
     def _probe(self, concurrency: int, repeat: int) -> Probe:
         name = f"probe_c={concurrency}_{repeat}"
-        if self._folder.ended(name) is None:
+        results = self._ended(name)
+        if results is None:
             self._replay(name, concurrency, repeat)
-        results = read_results(self._folder.place(name))
+            results = read_results(self._folder.place(name))
         summary = results.summary
         is_valid = summary.exit_code == 0 and summary.window is not None
         probe = Probe(
@@ -207,6 +208,15 @@ class _Search:
         self._searched.probes.append(probe)
         self._folder.write(PROBES_FILE, csv_bytes([probe_row(one) for one in self._searched.probes]))
         return probe
+
+    def _ended(self, name: str) -> Results | None:
+        """Return what a run left that has ended; None where it has to run, also because a part of that is damaged."""
+        if self._folder.ended(name) is None:
+            return None
+        try:
+            return read_results(self._folder.place(name))
+        except UnusableInput:
+            return None
 
     def _replay(self, name: str, concurrency: int, repeat: int) -> None:
         moved = self._folder.set_aside(name)

@@ -156,6 +156,18 @@ def test_what_was_broken_off_goes_on_without_running_anything_twice(tmp_path: Pa
     assert [one.name for one in (tmp_path / "set-aside").iterdir()] == ["probe_c=8_1.1"]
 
 
+def test_a_run_whose_results_are_damaged_runs_again(tmp_path: Path) -> None:
+    run(tmp_path, Performer(growing), most=2)
+    lines = tmp_path / "points/probe_c=2_1/results.jsonl"
+    lines.write_bytes(lines.read_bytes()[:100])
+    perform = Performer(growing)
+
+    found = run(tmp_path, perform, most=2)
+
+    assert (found.border, [concurrency for concurrency, _ in perform.asked]) == (Border(2, None), [2])
+    assert [one.name for one in tmp_path.glob("set-aside/*")] == ["probe_c=2_1.1"]
+
+
 def test_a_probe_that_leaves_no_result_ends_the_search(tmp_path: Path) -> None:
     def failing(options: ReplayOptions, values: Values) -> Any:
         raise RunFailed("no server")
