@@ -10,6 +10,7 @@ vllm-cliff      vLLM on the processor, 512 blocks of 32 tokens
 llama-cliff     llama-server with four slots of 4,096 tokens and 0, 8, 16 or 64 MiB of host memory behind them
 mocker-routers  two mocked workers of Dynamo, 512 blocks of 16 tokens each, behind its round-robin and its KV router
 
+Servers have the lowest priority, so that the client is not late where both share few cores.
 The engines are those of `make bench-engine`, in environments of their own; one that is not installed is left out. The
 models are random and tiny.
 """
@@ -60,7 +61,7 @@ def experiments(*, vllm: Path, dynamo: Path) -> dict[str, Experiment]:
         ),
         "llama-cliff": Experiment(
             llama_server,
-            "{program} -m build/engine/tiny.gguf --host 127.0.0.1 --port {{port}} -t 1 -np 4 -c 16384 "
+            "nice -n 19 {program} -m build/engine/tiny.gguf --host 127.0.0.1 --port {{port}} -t 1 -np 4 -c 16384 "
             "--no-kv-unified --cache-ram {{cache_ram}} --metrics --no-ui",
             (2, 4, 6, 8, 10, 12, 16, 24),
             ("--profile", "llama.cpp", "--gpus", "1", "--set", "cache_ram=0,8,16,64"),
