@@ -34,7 +34,7 @@ _LONGEST_LINE = 400
 _POLL_S = 0.02
 _KEEPER = 'read -r nothing; kill -s TERM -- "-$1"; sleep "$2"; kill -s KILL -- "-$1"'
 _ORPHANS_S = 2.0
-"""For children of a server that has ended; where nobody reaps them, they are never seen to end."""
+"""For children of a server that has ended, once none holds its pipe: where nobody reaps them, they are never seen to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,13 +164,14 @@ class _Server:
             self._said.append("".join(one if one.isprintable() else " " for one in text))
 
     def _wait(self, timeout_s: float) -> None:
-        """Wait until the process has ended and then, a little, until its group has."""
+        """Wait until the process has ended and then until its group has: what still holds our pipe has the whole time."""
+        end_s = time.monotonic() + timeout_s
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return
-        end_s = time.monotonic() + min(timeout_s, _ORPHANS_S)
-        while self._signal(0) and time.monotonic() < end_s:
+        orphans_end_s = min(end_s, time.monotonic() + _ORPHANS_S)
+        while self._signal(0) and time.monotonic() < (end_s if self._reader.is_alive() else orphans_end_s):
             time.sleep(_POLL_S)
 
     def _signal(self, number: int) -> bool:

@@ -1,8 +1,9 @@
 """A server that behaves as its arguments say, for tests of what starts one: no content, no model, standard library only.
 
-    python started_server.py PORT [dies|silent|stubborn|forks PIDFILE|tells PIDFILE|slow SECONDS] ...
+    python started_server.py PORT [dies|silent|stubborn|forks PIDFILE|lingers FILE|tells PIDFILE|slow SECONDS] ...
 
-It answers /v1/models and completions of token ids as vLLM does, with the length asked for. `slow` makes the first token of a
+It answers /v1/models and completions of token ids as vLLM does, with the length asked for. `lingers` is a script that ends at
+once and a server behind it that takes 2.5 s to end and writes the file then. `slow` makes the first token of a
 request take that many seconds times the requests that are in flight when it comes.
 """
 
@@ -79,6 +80,17 @@ def _is_running(pid: int) -> bool:
         return False
 
 
+def linger(file: Path) -> None:
+    def end(number: int, frame: object) -> None:
+        time.sleep(2.5)
+        file.write_text("ended")
+        os._exit(0)
+
+    if os.fork():
+        signal.pause()
+    signal.signal(signal.SIGTERM, end)
+
+
 def main(port: str, *how: str) -> None:
     print("loading the model", flush=True)
     if "dies" in how:
@@ -92,6 +104,8 @@ def main(port: str, *how: str) -> None:
             while True:
                 time.sleep(3600)
         Path(how[how.index("forks") + 1]).write_text(str(child))
+    if "lingers" in how:
+        linger(Path(how[how.index("lingers") + 1]))
     if "tells" in how:
         Path(how[how.index("tells") + 1]).write_text(str(os.getpid()))
     if "slow" in how:

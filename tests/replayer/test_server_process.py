@@ -59,6 +59,12 @@ def test_children_that_ignore_sigterm_end_with_their_server(tmp_path: Path) -> N
     assert started_server.has_ended(child, within_s=PATIENCE.stop_s)
 
 
+def test_a_server_behind_a_script_has_the_time_that_it_may_take_to_end(tmp_path: Path) -> None:
+    run("lingers", str(tmp_path / "file"))
+
+    assert (tmp_path / "file").read_text() == "ended"
+
+
 def test_a_server_that_dies_at_its_start_tells_its_last_words_without_their_colours() -> None:
     said = run("dies")
 
