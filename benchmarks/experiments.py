@@ -61,8 +61,8 @@ def experiments(*, vllm: Path, dynamo: Path) -> dict[str, Experiment]:
         ),
         "llama-cliff": Experiment(
             llama_server,
-            "nice -n 19 {program} -m build/engine/tiny.gguf --host 127.0.0.1 --port {{port}} -t 1 -np 4 -c 16384 "
-            "--no-kv-unified --cache-ram {{cache_ram}} --metrics --no-ui",
+            "benchmarks/servers/lowest_priority.sh {program} -m build/engine/tiny.gguf --host 127.0.0.1 --port {{port}} "
+            "-t 1 -np 4 -c 16384 --no-kv-unified --cache-ram {{cache_ram}} --metrics --no-ui",
             (2, 4, 6, 8, 10, 12, 16, 24),
             ("--profile", "llama.cpp", "--gpus", "1", "--set", "cache_ram=0,8,16,64"),
         ),
