@@ -145,6 +145,7 @@ def told_options(options: ReplayOptions) -> dict[str, OptionValue]:
     is another.
     """
     told = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in _NOT_TOLD}
+    told["dcgm"] = options.dcgm is not None  # one that is asked counts the GPUs, where no --gpus does
     return {
         name: _told(public_model_name(value) if name == "model" and value else value) for name, value in told.items()
     }

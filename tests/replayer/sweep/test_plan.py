@@ -90,13 +90,18 @@ def test_other_traces_and_other_options_make_another_plan() -> None:
         {"folder": Path("there")},
         {"tokenizer": Path("/home/jo/tokenizer.json")},
         {"salt": "x"},
-        {"dcgm": "gpu-7.example:9400"},
     ],
 )
 def test_what_belongs_to_a_machine_or_a_point_is_not_told(change: dict[str, Any]) -> None:
     given: dict[str, Any] = {"url": "http://host"} | change
 
     assert told_options(ReplayOptions(**given)) == told_options(ReplayOptions(url="http://host"))
+
+
+def test_that_gpus_are_counted_by_an_exporter_is_told_and_not_where_it_is() -> None:
+    without, asked, other = (told_options(replace(OPTIONS, dcgm=one)) for one in (None, "gpu-7:9400", "gpu-8:9400"))
+
+    assert without != asked == other
 
 
 def test_a_tokenizer_is_told_by_what_it_holds(tmp_path: Path) -> None:
