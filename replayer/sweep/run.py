@@ -106,7 +106,15 @@ class _Sweep:
         if not waiting:
             self._write()
         swept.measured = self._measured()
+        self._tell_differences(swept.measured)
         return swept
+
+    def _tell_differences(self, measured: list[Measured]) -> None:
+        """Say where points are of servers that differ in what no setting says: one may have been changed meanwhile."""
+        for name in ("model", "engine", "server_version"):
+            values = sorted({str(getattr(one.summary.setup, name)) for one in measured})
+            if len(values) > 1 and name not in self._plan.settings:
+                self._say(f"not all points have the same {name.replace('_', ' ')}: {', '.join(values)}")
 
     def _has_ended(self, point: Point) -> bool:
         """Run a point; return False where it was interrupted."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,19 @@ def test_what_only_one_point_cannot_be_performed_with_is_told_and_the_others_run
     assert (swept.exit_code, len(swept.measured), len(swept.failed)) == (1, 1, 1)
     assert any(one.endswith("failed: the server offers several models") for one in said)
     assert len(rows(tmp_path)) == 1
+
+
+def test_points_of_another_version_of_the_server_are_told(tmp_path: Path) -> None:
+    _, before = run(tmp_path, Performer())
+    summary = next(tmp_path.glob("points/*/summary.json"))
+    told = json.loads(summary.read_text())
+    told["setup"]["server_version"] = "9.9.1"
+    summary.write_text(json.dumps(told))
+
+    _, said = run(tmp_path, Performer())
+
+    assert not any("not all points" in one for one in before)
+    assert any(one.startswith("not all points have the same server version: 9.9.1, ") for one in said)
 
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:
