@@ -182,7 +182,7 @@ def test_points_of_another_version_of_the_server_are_told(tmp_path: Path) -> Non
     _, said = run(tmp_path, Performer())
 
     assert not any("not all points" in one for one in before)
-    assert any(one.startswith("not all points have the same server version: 9.9.1, ") for one in said)
+    assert any(one.startswith("not all points have the same server version: ") and "9.9.1" in one for one in said)
 
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:
