@@ -38,13 +38,15 @@ class SweepFolder:
     def opened(cls, path: Path, *, file: str, format_name: str, version: int, plan: dict[str, Any]) -> SweepFolder:
         """Open the folder of a plan, which is written to `file` if it is new.
 
-        Raises UnusableInput where it belongs to another plan, naming what differs, or holds anything else.
+        Raises UnusableInput where it belongs to another plan, naming what differs, or holds anything else, and RunFailed where
+        somebody is at work there.
         """
         check_folder(path)
         folder = cls(path)
         content = {"format": {"name": format_name, "version": version}, **plan}
         with _errors(path):
             path.mkdir(parents=True, exist_ok=True)
+        with folder.owned(), _errors(path):  # of two that come together one writes its plan
             if (path / file).exists():
                 folder._check_same(path / file, content)
             elif any(path.iterdir()):

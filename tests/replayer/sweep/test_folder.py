@@ -130,5 +130,7 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path: Path) -> None:
 
     with one.owned(), pytest.raises(RunFailed, match="another process is at work"), other.owned():
         pass
+    with one.owned(), pytest.raises(RunFailed, match="another process is at work"):
+        opened(tmp_path)
     with other.owned():
         pass
