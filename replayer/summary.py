@@ -315,7 +315,7 @@ def findings(summary: Summary) -> Iterator[str]:
     if not no_rates and setup.gpus_assumed:
         yield "jobs/h/GPU takes the server to have one GPU: give --gpus"
     if summary.window:
-        yield from _of_few_sessions(summary.window)
+        yield from _of_few_sessions(summary.window, has_failed=summary.has_failed("jobs"))
     yield from _overload(summary.window)
     if setup.concurrency and setup.duration_s and not summary.interrupted and summary.duration_s < setup.duration_s:
         yield f"all {setup.sessions:,} sessions ended before the duration was over: give more --sessions"
@@ -343,16 +343,20 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"{summary.counted.preemptions:,.0f} times a request was set back because the server's cache was full"
 
 
-def _of_few_sessions(window: Window) -> Iterator[str]:
-    """Yield a note where a closed loop's window is too short for how long its jobs, or requests, take."""
-    begun_s, sent = window.mean_latency_of_begun_s, window.tokens.sent_requests
-    excess = begun_s / window.mean_job_latency_s - 1 if begun_s is not None else 0.0
-    if window.open_loop is None and excess > LARGEST_EXCESS_OF_BEGUN:
-        yield (
-            f"jobs/h may be {100 * excess:.0f} % too high or more: a job that begins in the window takes {begun_s:,.3f} s on average, "
-            f"but the time in it is of jobs of {window.mean_job_latency_s:,.3f} s, because long ones are rare there yet: "
-            "give more --sessions"
-        )
+def too_short(window: Window) -> str:
+    """Say that a closed loop's window is too short for how long some of its jobs take."""
+    return (
+        f"jobs/h may be {100 * (window.excess_of_begun or 0.0):.0f} % too high or more: a job that begins in the window "
+        f"takes {window.mean_latency_of_begun_s or 0.0:,.3f} s on average, but the time in it is of jobs of "
+        f"{window.mean_job_latency_s:,.3f} s, because long ones are rare there yet: give more --sessions"
+    )
+
+
+def _of_few_sessions(window: Window, *, has_failed: bool) -> Iterator[str]:
+    """Yield a note where a window is too short for its jobs, which a gate that has failed says itself, or requests."""
+    sent = window.tokens.sent_requests
+    if not has_failed and (window.excess_of_begun or 0.0) > LARGEST_EXCESS_OF_BEGUN:
+        yield too_short(window)
     if sent is not None and window.tokens.whole_requests < LEAST_SHARE_OF_WHOLE * sent:
         yield (
             f"tokens/s/user is of the {window.tokens.whole_requests:,} of {sent:,} requests sent in the window that ended "

@@ -57,6 +57,13 @@ class Window:
     """None in a closed loop."""
 
     @property
+    def excess_of_begun(self) -> float | None:
+        """By how much jobs that begin in the window take longer than the mean in it, over that mean; None in an open loop."""
+        if self.open_loop is not None or self.mean_latency_of_begun_s is None:
+            return None
+        return self.mean_latency_of_begun_s / self.mean_job_latency_s - 1
+
+    @property
     def credit(self) -> Credit:
         """What a job or a request counts in this window."""
         return _credit(self.open_loop)

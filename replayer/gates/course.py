@@ -6,12 +6,14 @@ from rotoscope.replayer.client_load import FEWEST_VALUES, LARGEST_LAG_S, client_
 from rotoscope.replayer.gates.evidence import Evidence
 from rotoscope.replayer.gates.gate import Gate, at_least, at_most, unchecked
 from rotoscope.replayer.setup import Setup
-from rotoscope.replayer.summary import why_no_rates
+from rotoscope.replayer.summary import too_short, why_no_rates
 
 LARGEST_SHARE_FAILED = 0.01
 """Of sessions: what a failed one did not do relieves the server, and rates count none of it."""
 FEWEST_JOBS = 10.0
 """In the window: intervals of fewer sessions hold the true number clearly less often than they say (docs/metrics.md)."""
+LARGEST_EXCESS = 0.5
+"""Of the mean latency of jobs that begin in the window over the mean in it: there jobs/h was 60 % too high or more."""
 
 
 def least_sessions(concurrency: int) -> int:
@@ -49,11 +51,16 @@ def lag(evidence: Evidence) -> Gate:
 
 
 def jobs(evidence: Evidence) -> Gate:
-    """Check that there are enough jobs in the steady-state window of a run for which a load was asked."""
+    """Check that there are enough jobs in the steady-state window of a run for which a load was asked, long ones too."""
     summary = evidence.summary
     if not _is_load_asked(summary.setup):
         return unchecked("jobs", "no load was asked for by --concurrency, --duration or --rate: a check, no benchmark")
-    count = summary.window.jobs if summary.window else 0.0
+    window = summary.window
+    excess = window.excess_of_begun if window else None
+    if window and excess is not None and excess > LARGEST_EXCESS:
+        measured = round(excess, 6)
+        return Gate(name="jobs", passed=False, measured=measured, limit=LARGEST_EXCESS, says=too_short(window))
+    count = window.jobs if window else 0.0
     few = f"{count:,.1f} jobs lie in the steady-state window, fewer than {FEWEST_JOBS:.0f}: give more --sessions"
     return at_least("jobs", count, FEWEST_JOBS, why_no_rates(summary) or few)
 

@@ -100,3 +100,17 @@ def test_the_least_sessions_of_a_perfect_closed_loop_are_enough(concurrency: int
     done = [make_session_result(n // concurrency, session=n) for n in range(count)]
 
     assert jobs(evidence_of(sessions=done, concurrency=concurrency)).passed
+
+
+@pytest.mark.parametrize(("longest_s", "passed"), [(100.0, False), (2.0, True)])
+def test_a_window_in_which_long_jobs_only_begin_is_too_short(longest_s: float, passed: bool) -> None:
+    starts = [(float(at), 1.0) for at in range(16)] + [(at + 0.5, 1.0) for at in range(9)] + [(9.5, longest_s)]
+    done = [
+        make_session_result(session=n, admitted_s=at, start_s=at, latency_s=latency_s)
+        for n, (at, latency_s) in enumerate(sorted(starts))
+    ]
+
+    gate = jobs(evidence_of(sessions=done, concurrency=2))
+
+    assert gate.passed is passed
+    assert ("long ones are rare there yet" in (gate.says or "")) is not passed
