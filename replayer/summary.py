@@ -33,7 +33,7 @@ from rotoscope.replayer.window import Window, window_of
 INTERRUPTED_EXIT_CODE = 130
 NOT_WRITTEN = frozenset({"request_results", "optimal_tokens", "timeline"})
 """Fields of a summary that are not part of its file."""
-LARGEST_EXCESS_OF_BEGUN = 0.1
+NOTED_EXCESS_OF_BEGUN = 0.1
 """Mean latency of the jobs that begin in the window over that of the jobs in it, less 1, above which rates are too high."""
 LEAST_SHARE_OF_WHOLE = 2 / 3
 """Requests that lie in the window as a whole, of those that were sent in it, below which they are the faster ones."""
@@ -355,7 +355,7 @@ def too_short(window: Window) -> str:
 def _of_few_sessions(window: Window, *, has_failed: bool) -> Iterator[str]:
     """Yield a note where a window is too short for its jobs, which a gate that has failed says itself, or requests."""
     sent = window.tokens.sent_requests
-    if not has_failed and (window.excess_of_begun or 0.0) > LARGEST_EXCESS_OF_BEGUN:
+    if not has_failed and (window.excess_of_begun or 0.0) > NOTED_EXCESS_OF_BEGUN:
         yield too_short(window)
     if sent is not None and window.tokens.whole_requests < LEAST_SHARE_OF_WHOLE * sent:
         yield (

@@ -301,9 +301,7 @@ async def _errors_as_json(
         return _refused(request, refusal)
     except web.HTTPException as error:
         return _refused(request, Refusal(f"{request.method} {request.path}: {error.reason}", status=error.status))
-    except (
-        ConnectionError
-    ):  # the client has gone: nobody gets this, and if it were raised aiohttp would log a traceback
+    except ConnectionError:  # the client has gone: nobody gets this, but of what is raised aiohttp logs a traceback
         return web.Response(status=_CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - the client gets an answer whatever a scripted model or we do wrong
         # where it failed, but not its message: that may hold what somebody said

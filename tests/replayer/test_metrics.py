@@ -113,8 +113,10 @@ def test_there_is_no_window_below_three_sessions_a_slot() -> None:
     assert metrics.steady_window(closed_loop([1.0] * 6, 2), 2) is not None
 
 
-def test_there_is_no_window_where_the_loop_was_never_full() -> None:
-    assert metrics.steady_window([Interval(10.0 * number, 10.0 * number + 1.0) for number in range(9)], 2) is None
+@pytest.mark.parametrize("length_s", [1.0, 10.0])
+def test_there_is_no_window_where_the_loop_was_never_full(length_s: float) -> None:
+    """A session that begins as another one ends takes its place."""
+    assert metrics.steady_window([Interval(10.0 * number, 10.0 * number + length_s) for number in range(9)], 2) is None
 
 
 def test_there_is_no_window_of_no_length() -> None:
