@@ -107,6 +107,7 @@ def test_an_open_loop_of_which_nobody_can_say_whether_it_is_kept_up_with_counts_
     assert window is not None
     assert window.open_loop is not None
     assert window.open_loop.overloaded is None
+    assert window.excess_of_begun is None
     assert window.jobs == window.whole_jobs
     assert window.jobs_per_h_per_gpu == pytest.approx(514.0, rel=0.06)
 
